@@ -1,0 +1,114 @@
+/* Limiter state: what the limiter's own files share. Nobody else includes this.
+ *
+ * limiter.c lays it out, loads limits, sweeps and ends leases; check.c decides requests. */
+#ifndef HR_LIMITER_LIMITER_STATE_H
+#define HR_LIMITER_LIMITER_STATE_H
+
+#include "limiter/algorithm.h"
+#include "limiter/limiter.h"
+#include "limiter/reserve.h"
+#include "limiter/table.h"
+#include "limiter/version.h"
+
+/* One limit that the request at hand touches. */
+struct hr_touched {
+    struct hr_version *version;
+    struct hr_id128 id;
+    struct hr_cell *cell;  /* NULL: the counter is not in the table */
+    union hr_state fresh;  /* its state then; or the copy that is looked at until it is charged */
+    union hr_state *state; /* in the cell, or fresh */
+    const struct hr_limit *limit;
+    bool fits;
+    bool is_charged;
+};
+
+/* Stored counters that were forgotten, oldest first: a ring. */
+#define HR_FORGOTTEN_MAX 65536
+
+struct hr_forgotten {
+    struct hr_id128 *ids;
+    uint32_t first, count;
+};
+
+struct hr_limiter {
+    struct hr_limiter_sizes sizes;
+    struct hr_hash_key counter_secret, lease_secret, spot_key;
+    const struct hr_limit_set *set; /* NULL: none yet */
+    hr_ns steady;                   /* the latest yet: time for rates never runs backwards */
+    struct hr_table table;
+    struct hr_log_pool logs;
+    struct hr_lease_pool leases;
+    struct hr_reserve_pool reserves;
+    struct hr_forgotten forgotten;
+    struct hr_versions versions;
+    uint64_t sweep_at;   /* the next cell */
+    uint32_t sweep_pass; /* full passes so far */
+    struct hr_match match;
+    bool draws_room; /* the request at hand wants a new cell, a log block or a lease, were it charged */
+    struct hr_touched touched[HR_TOUCHED_MAX];
+    uint8_t key_text[HR_ATTRIBUTES_MAX * (2 + HR_ATTRIBUTE_VALUE_BYTES_MAX)];
+};
+
+/* The instant as the limiter takes it: within bounds, and for rates never before the latest. */
+struct hr_now hr_limiter_settle_now(struct hr_limiter *limiter, struct hr_now now);
+
+static inline struct hr_context hr_limiter_context(struct hr_limiter *limiter, struct hr_now now)
+{
+    return (struct hr_context){.now = now, .logs = &limiter->logs, .leases = &limiter->leases};
+}
+
+/* Turns the context to one version's counters. */
+static inline void hr_limiter_face(struct hr_context *context, struct hr_version *version)
+{
+    if (version->rule.algorithm == HR_QUOTA) {
+        hr_quota_clock_set(&version->clock, &version->rule, context->now.wall);
+    }
+    context->clock = &version->clock;
+}
+
+static inline uint16_t hr_limiter_version_number(const struct hr_limiter *limiter, const struct hr_version *version)
+{
+    return (uint16_t)(version - limiter->versions.versions);
+}
+
+/* Is a counter moved on by being charged alone? A quota is, so that no look at it while the wall clock is ahead can
+ * leave its period. All others move on with the steady clock, which takes nothing back. */
+static inline bool hr_limiter_moves_when_charged(const struct hr_version *version)
+{
+    return version->rule.algorithm == HR_QUOTA;
+}
+
+/* Brings a cell to the version in force and to now. NULL, with the cell as it was: its limit is gone. */
+struct hr_version *hr_limiter_bring_up_to_date(struct hr_limiter *limiter, struct hr_cell *cell,
+                                               struct hr_context *context);
+
+/* How a counter of this version is kept. */
+static inline enum hr_durability hr_limiter_durability(const struct hr_limiter *limiter,
+                                                       const struct hr_version *version)
+{
+    return limiter->sizes.saves ? version->durability : HR_MEMORY;
+}
+
+/* Notes that the cell's state has changed, for those who save it. The record of a counter with a reserve stays an upper
+ * bound without that. */
+static inline void hr_limiter_note_change(struct hr_limiter *limiter, struct hr_cell *cell,
+                                          const struct hr_version *version)
+{
+    if (cell->reserve == 0 && hr_limiter_durability(limiter, version) != HR_MEMORY) {
+        hr_table_mark_dirty(&limiter->table, cell);
+    }
+}
+
+/* The cell's state has been restated, or begun afresh. Its record was made under the old numbers; put back under the
+ * new ones it would have run on those all the while, and say too little. So a new one is made, before which nothing
+ * reserved is spent. */
+void hr_limiter_note_restated(struct hr_limiter *limiter, struct hr_cell *cell, const struct hr_version *version);
+
+/* Sweeps the next cells at a settled now. Pointers to cells end. */
+void hr_limiter_sweep_cells(struct hr_limiter *limiter, uint64_t cells, struct hr_now now);
+
+/* The lease that a limit gives the request of this serial. */
+struct hr_id128 hr_limiter_lease_id(const struct hr_limiter *limiter, uint64_t serial,
+                                    const struct hr_version *version);
+
+#endif

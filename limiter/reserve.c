@@ -1,0 +1,130 @@
+#include "limiter/reserve.h"
+
+/* A chunk that lasted less than this is doubled; one that lasted longer than the other is halved. A commit takes some
+ * 10 ms, so a chunk for at least ten of them leaves time to raise it. */
+#define CHUNK_LASTS_NS_MIN (100 * HR_NS_PER_MS)
+#define CHUNK_LASTS_NS_MAX (2 * HR_NS_PER_S)
+#define CHUNKS_PER_CAPACITY 8
+
+void hr_reserve_pool_init(struct hr_reserve_pool *pool, struct hr_reserve *reserves, uint32_t reserve_count)
+{
+    *pool = (struct hr_reserve_pool){.reserves = reserves, .reserve_count = reserve_count, .fresh = 1};
+}
+
+uint32_t hr_reserve_new(struct hr_reserve_pool *pool, struct hr_id128 counter)
+{
+    uint32_t index = pool->free_head;
+    if (index != 0) {
+        pool->free_head = pool->reserves[index].next;
+    } else if (pool->fresh < pool->reserve_count) {
+        index = pool->fresh++;
+    } else {
+        return 0;
+    }
+    pool->reserves[index] = (struct hr_reserve){.counter = counter, .chunk = 1};
+    return index;
+}
+
+void hr_reserve_free(struct hr_reserve_pool *pool, uint32_t index)
+{
+    pool->reserves[index].next = pool->free_head;
+    pool->free_head = index;
+}
+
+/* While a record is on its way, the queue can wait: settling comes back to it. */
+static void want(struct hr_reserve_pool *pool, uint32_t index)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    reserve->is_wanted = true;
+    if (reserve->is_queued || reserve->asked > 0) {
+        return;
+    }
+    reserve->is_queued = true;
+    reserve->next = 0;
+    if (pool->wanted_tail == 0) {
+        pool->wanted_head = index;
+    } else {
+        pool->reserves[pool->wanted_tail].next = index;
+    }
+    pool->wanted_tail = index;
+}
+
+bool hr_reserve_covers(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    if (cost <= reserve->left) {
+        return true;
+    }
+    uint64_t missing = cost - reserve->left;
+    reserve->chunk = reserve->chunk < missing ? missing : reserve->chunk;
+    want(pool, index);
+    return false;
+}
+
+/* Is what is there, and what is on its way, less than half a chunk? */
+static bool runs_low(const struct hr_reserve *reserve)
+{
+    return reserve->left + reserve->asked < reserve->chunk / 2 + 1;
+}
+
+void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    reserve->is_void |= reserve->asked > 0;
+    reserve->left = 0;
+    want(pool, index);
+}
+
+void hr_reserve_take(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    if (cost > reserve->left) {
+        hr_reserve_void(pool, index);
+        return;
+    }
+    reserve->left -= cost;
+    if (runs_low(reserve)) {
+        want(pool, index);
+    }
+}
+
+uint32_t hr_reserve_next_wanted(struct hr_reserve_pool *pool)
+{
+    uint32_t index = pool->wanted_head;
+    if (index != 0) {
+        pool->wanted_head = pool->reserves[index].next;
+        pool->wanted_tail = pool->wanted_head == 0 ? 0 : pool->wanted_tail;
+        pool->reserves[index].is_queued = false;
+    }
+    return index;
+}
+
+static uint64_t next_chunk(const struct hr_reserve *reserve, uint64_t capacity, hr_ns now)
+{
+    uint64_t most = capacity / CHUNKS_PER_CAPACITY + 1;
+    if (now - reserve->raised_at < CHUNK_LASTS_NS_MIN) {
+        return reserve->chunk < most / 2 ? reserve->chunk * 2 : (reserve->chunk > most ? reserve->chunk : most);
+    }
+    bool is_slow = now - reserve->raised_at > CHUNK_LASTS_NS_MAX;
+    return is_slow && reserve->chunk > 1 ? reserve->chunk / 2 : reserve->chunk;
+}
+
+uint64_t hr_reserve_raise(struct hr_reserve *reserve, uint64_t capacity, hr_ns now)
+{
+    reserve->asked = reserve->chunk;
+    reserve->chunk = next_chunk(reserve, capacity, now);
+    reserve->raised_at = now;
+    reserve->is_wanted = false;
+    return reserve->left + reserve->asked;
+}
+
+void hr_reserve_settle(struct hr_reserve_pool *pool, uint32_t index, bool is_stored)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    reserve->left += is_stored && !reserve->is_void ? reserve->asked : 0;
+    reserve->asked = 0;
+    reserve->is_void = false;
+    if (reserve->is_wanted || !is_stored || runs_low(reserve)) {
+        want(pool, index);
+    }
+}

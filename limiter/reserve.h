@@ -1,0 +1,65 @@
+/* Reserve: what a counter of durability `reserved` may spend before the store knows. The record in the store says "this
+ * state, and so many units ahead"; as long as the units spent since stay below that number, the record is an upper
+ * bound of what was spent, and a crash admits nothing twice (architecture: reserve outside, spend inside).
+ *
+ * Units ahead are raised in chunks that follow the counter's pace, before they run out, so that a steady stream does
+ * not wait. A crash loses at most what was ahead: one chunk and what was left of the one before. Index 0 is no reserve.
+ * Thread: the limiter's. Memory: handed in, zero-filled. */
+#ifndef HR_LIMITER_RESERVE_H
+#define HR_LIMITER_RESERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/units.h"
+
+struct hr_reserve {
+    struct hr_id128 counter;
+    uint64_t left;   /* units that may be spent without asking */
+    uint64_t asked;  /* units that a record on its way to the store adds; 0: none is */
+    uint64_t chunk;  /* units to ask for next time */
+    hr_ns raised_at; /* when they were last asked for */
+    bool is_wanted;  /* to be raised as soon as may be */
+    bool is_queued;
+    bool is_void;  /* what the record on its way adds is not to be spent */
+    uint32_t next; /* of the queue of those wanted, or of the free list */
+};
+
+struct hr_reserve_pool {
+    struct hr_reserve *reserves; /* [0] is not used */
+    uint32_t reserve_count;      /* with [0] */
+    uint32_t fresh, free_head;   /* as in lease.h */
+    uint32_t wanted_head, wanted_tail;
+};
+
+void hr_reserve_pool_init(struct hr_reserve_pool *pool, struct hr_reserve *reserves, uint32_t reserve_count);
+
+/* 0: none is left. */
+uint32_t hr_reserve_new(struct hr_reserve_pool *pool, struct hr_id128 counter);
+
+/* Requires: it is not queued and nothing is asked for. */
+void hr_reserve_free(struct hr_reserve_pool *pool, uint32_t index);
+
+/* Is cost covered? If not, a raise that covers it is wanted. */
+bool hr_reserve_covers(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost);
+
+/* Takes cost; asks for more in time. It is covered, or its limit waits for the store no longer (its durability was
+ * changed while units were reserved): then all that is left is gone, and a raise tells the store as soon as may be. */
+void hr_reserve_take(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost);
+
+/* Gives up all units, those on their way too: what the store knows is no bound any more. A raise,
+ * which makes a new record, is wanted. */
+void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index);
+
+/* The next reserve whose raise is wanted, off the queue; 0: there is none. */
+uint32_t hr_reserve_next_wanted(struct hr_reserve_pool *pool);
+
+/* Starts a raise at now and returns the units that the record on its way must be ahead. capacity: what the limit holds
+ * at most. */
+uint64_t hr_reserve_raise(struct hr_reserve *reserve, uint64_t capacity, hr_ns now);
+
+/* The record came to the store, or did not. */
+void hr_reserve_settle(struct hr_reserve_pool *pool, uint32_t index, bool is_stored);
+
+#endif

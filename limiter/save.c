@@ -1,0 +1,337 @@
+#include "limiter/save.h"
+
+#include <string.h>
+
+#include "limiter/limiter_state.h"
+
+bool hr_limiter_next_forgotten(struct hr_limiter *limiter, struct hr_id128 *ret_counter)
+{
+    struct hr_forgotten *forgotten = &limiter->forgotten;
+    if (forgotten->count == 0) {
+        return false;
+    }
+    *ret_counter = forgotten->ids[forgotten->first];
+    forgotten->first = (forgotten->first + 1) % HR_FORGOTTEN_MAX;
+    forgotten->count--;
+    return true;
+}
+
+/* A quota's period means nothing without its unit and zone; a bucket's debt nothing without its rate. */
+static void save_rule(const struct hr_rule *rule, struct hr_counter_image *image)
+{
+    image->algorithm = (uint8_t)rule->algorithm;
+    image->rate = rule->rate;
+    image->period_ns = rule->period_ns;
+    if (rule->algorithm == HR_QUOTA) {
+        image->rate = (uint64_t)rule->unit;
+        image->period_ns = rule->zone == NULL ? 0 : rule->zone->digest;
+    }
+}
+
+static void save_state(const union hr_state *state, const struct hr_rule *rule, const struct hr_context *context,
+                       struct hr_counter_image *image)
+{
+    switch (rule->algorithm) {
+    case HR_TOKEN_BUCKET:
+    case HR_GCRA:
+    case HR_LEAKY_BUCKET: {
+        struct hr_u128 paid = hr_u128_mul((uint64_t)context->now.steady, rule->rate);
+        struct hr_u128 debt = hr_u128_sub_floor(state->gcra.arrival, paid);
+        image->words[0] = debt.hi;
+        image->words[1] = debt.lo;
+        return;
+    }
+    case HR_FIXED_WINDOW:
+        image->words[0] = (uint64_t)state->fixed_window.index;
+        image->words[1] = state->fixed_window.used;
+        return;
+    case HR_SLIDING_WINDOW:
+        image->words[0] = (uint64_t)state->sliding_window.index;
+        image->words[1] = state->sliding_window.previous;
+        image->words[2] = state->sliding_window.current;
+        return;
+    case HR_SLIDING_LOG:
+        image->entry_count = hr_sliding_log_save(&state->sliding_log, context->logs, context->now.steady,
+                                                 image->entries, HR_IMAGE_ENTRIES_MAX);
+        return;
+    case HR_QUOTA:
+        image->words[0] = (uint64_t)state->quota.period;
+        image->words[1] = state->quota.used;
+        return;
+    case HR_CONCURRENCY:
+        return; /* its leases say it all */
+    }
+}
+
+/* False: the counter's limit is gone, or it is one that keeps nothing of its own. */
+static bool save_cell(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context,
+                      struct hr_counter_image *image)
+{
+    struct hr_version *version = hr_limiter_bring_up_to_date(limiter, cell, context);
+    if (version == NULL || version->rule.algorithm == HR_CONCURRENCY) {
+        return false;
+    }
+    *image = (struct hr_counter_image){.id = cell->id, .limit = version->limit_id, .saved_at = context->now.steady};
+    save_rule(&version->rule, image);
+    save_state(&cell->state, &version->rule, context, image);
+    cell->flags |= HR_CELL_STORED;
+    return true;
+}
+
+bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image)
+{
+    now = hr_limiter_settle_now(limiter, now);
+    struct hr_context context = hr_limiter_context(limiter, now);
+    uint32_t index;
+    while ((index = hr_reserve_next_wanted(&limiter->reserves)) != 0) {
+        struct hr_reserve *reserve = &limiter->reserves.reserves[index];
+        struct hr_cell *cell = hr_table_find(&limiter->table, reserve->counter);
+        if (cell != NULL && save_cell(limiter, cell, &context, ret_image)) {
+            uint64_t capacity = limiter->versions.versions[cell->version].rule.capacity;
+            ret_image->ahead = hr_reserve_raise(reserve, capacity, now.steady);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hr_limiter_next_changed(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image)
+{
+    struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, now));
+    struct hr_cell *cell;
+    while ((cell = hr_table_next_dirty(&limiter->table)) != NULL) {
+        bool is_saved = cell->reserve == 0 && save_cell(limiter, cell, &context, ret_image);
+        cell->flags &= (uint16_t)~HR_CELL_DIRTY; /* only now: saving may restate it, which is a change */
+        if (is_saved) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void hr_limiter_end_reserves(struct hr_limiter *limiter)
+{
+    uint64_t count = hr_table_cell_count(&limiter->table);
+    for (uint64_t i = 0; i < count; i++) {
+        struct hr_cell *cell = &limiter->table.cells[i];
+        if (cell->reserve != 0) {
+            cell->reserve = 0;
+            hr_table_mark_dirty(&limiter->table, cell);
+        }
+    }
+    hr_reserve_pool_init(&limiter->reserves, limiter->reserves.reserves, limiter->reserves.reserve_count);
+}
+
+bool hr_limiter_next_lease(struct hr_limiter *limiter, struct hr_now now, struct hr_lease_image *ret_image,
+                           bool *ret_ended)
+{
+    now = hr_limiter_settle_now(limiter, now);
+    struct hr_lease lease;
+    while (hr_lease_next_changed(&limiter->leases, &lease)) {
+        const struct hr_cell *cell = hr_table_find(&limiter->table, lease.counter);
+        if (cell == NULL && !lease.is_ended) {
+            continue;
+        }
+        *ret_ended = lease.is_ended;
+        *ret_image = (struct hr_lease_image){
+            .id = lease.id,
+            .counter = lease.counter,
+            .limit = cell == NULL ? (struct hr_id128){0, 0} : limiter->versions.versions[cell->version].limit_id,
+            .slots = lease.slots,
+            .remaining_ns = lease.expires_at > now.steady ? lease.expires_at - now.steady : 0,
+            .saved_at = now.steady,
+        };
+        return true;
+    }
+    return false;
+}
+
+void hr_limiter_saved(struct hr_limiter *limiter, struct hr_id128 counter, bool is_stored)
+{
+    struct hr_cell *cell = hr_table_find(&limiter->table, counter);
+    if (cell == NULL) {
+        return;
+    }
+    if (cell->reserve != 0) {
+        hr_reserve_settle(&limiter->reserves, cell->reserve, is_stored);
+    } else if (!is_stored) {
+        hr_table_mark_dirty(&limiter->table, cell);
+    }
+}
+
+void hr_limiter_save_lease_again(struct hr_limiter *limiter, struct hr_id128 lease)
+{
+    uint32_t index = hr_lease_find(&limiter->leases, lease);
+    if (index != 0) {
+        hr_lease_mark_changed(&limiter->leases, index);
+    }
+}
+
+/* Numbers of hours are seconds, those of longer periods are smaller; a zone west of Greenwich begins its first before
+ * 1970. */
+static bool period_is_sound(int64_t number)
+{
+    return number > -2 * HR_S_PER_DAY && number <= HR_TIME_NS_MAX / HR_NS_PER_S;
+}
+
+/* Bytes from a disk are bounded before they are believed: no sum below may overflow. */
+static bool is_sound(const struct hr_counter_image *image, enum hr_algorithm algorithm)
+{
+    bool has_period = image->period_ns >= 1 && image->period_ns <= HR_PERIOD_NS_MAX;
+    bool has_index = image->words[0] <= (uint64_t)HR_TIME_NS_MAX; /* of a window */
+    switch (algorithm) {
+    case HR_TOKEN_BUCKET:
+    case HR_GCRA:
+    case HR_LEAKY_BUCKET: {
+        struct hr_u128 most = hr_u128_mul(HR_COST_MAX, image->period_ns);
+        bool has_rate = image->rate >= 1 && image->rate <= HR_COST_MAX;
+        return has_period && has_rate && hr_u128_le((struct hr_u128){image->words[0], image->words[1]}, most);
+    }
+    case HR_FIXED_WINDOW:
+        return has_period && has_index && image->words[1] <= HR_COST_MAX;
+    case HR_SLIDING_WINDOW:
+        return has_period && has_index && image->words[1] <= HR_COST_MAX && image->words[2] <= HR_COST_MAX;
+    case HR_QUOTA:
+        return image->words[1] <= HR_COST_MAX && period_is_sound((int64_t)image->words[0]);
+    case HR_SLIDING_LOG:
+        return image->entry_count <= HR_IMAGE_ENTRIES_MAX;
+    case HR_CONCURRENCY:
+        return false; /* its leases are saved, not the counter */
+    }
+    return false;
+}
+
+static void restore_log(const struct hr_counter_image *image, const struct hr_rule *rule, hr_ns then,
+                        const struct hr_context *context, struct hr_sliding_log *log)
+{
+    uint64_t room = HR_LOG_LIMIT_MAX;
+    for (uint32_t i = 0; i < image->entry_count; i++) {
+        const struct hr_entry_image *entry = &image->entries[i];
+        hr_ns at = entry->age_ns < (uint64_t)then ? then - (hr_ns)entry->age_ns : 0;
+        if (entry->cost > 0 && entry->cost <= room && at + (hr_ns)rule->period_ns > context->now.steady) {
+            hr_sliding_log_take(log, context->logs, entry->cost, at);
+            room -= entry->cost;
+        }
+    }
+}
+
+/* When a restored counter was saved: in this limiter's steady time, and what the old one's would be now. */
+struct moment {
+    hr_ns then, old_now;
+};
+
+/* The state as it stood when it was saved, restated under the rule in force: as if the rule had changed there and then.
+ */
+static void restore_state(const struct hr_counter_image *image, const struct hr_version *version, struct moment moment,
+                          const struct hr_context *context, union hr_state *state)
+{
+    const struct hr_rule *to = &version->rule;
+    const struct hr_rule from = {
+        .algorithm = to->algorithm, .capacity = to->capacity, .rate = image->rate, .period_ns = image->period_ns};
+    const uint64_t *words = image->words;
+    switch (to->algorithm) {
+    case HR_TOKEN_BUCKET:
+    case HR_GCRA:
+    case HR_LEAKY_BUCKET: {
+        struct hr_u128 paid = hr_u128_mul((uint64_t)moment.then, from.rate);
+        state->gcra.arrival = hr_u128_add(paid, (struct hr_u128){words[0], words[1]});
+        hr_gcra_adopt(&state->gcra, &from, to, moment.then);
+        return;
+    }
+    case HR_FIXED_WINDOW:
+        state->fixed_window = (struct hr_fixed_window){(int64_t)words[0], words[1]};
+        hr_fixed_window_adopt(&state->fixed_window, &from, to, moment.old_now);
+        state->fixed_window.index = context->now.steady / (int64_t)to->period_ns;
+        return;
+    case HR_SLIDING_WINDOW:
+        state->sliding_window = (struct hr_sliding_window){(int64_t)words[0], words[1], words[2]};
+        hr_sliding_window_adopt(&state->sliding_window, &from, to, moment.old_now);
+        state->sliding_window.index = context->now.steady / (int64_t)to->period_ns;
+        return;
+    case HR_SLIDING_LOG:
+        restore_log(image, to, moment.then, context, &state->sliding_log);
+        return;
+    case HR_QUOTA: {
+        bool is_same = image->rate == (uint64_t)to->unit && image->period_ns == (to->zone ? to->zone->digest : 0);
+        state->quota.period = is_same ? (int64_t)words[0] : version->clock.current.number;
+        state->quota.used = words[1];
+        return;
+    }
+    case HR_CONCURRENCY:
+        return;
+    }
+}
+
+/* The limit in force that a record belongs to, or NULL. */
+static struct hr_version *version_of(struct hr_limiter *limiter, struct hr_id128 limit_id, uint8_t algorithm)
+{
+    uint16_t number = hr_versions_in_force(&limiter->versions, limit_id);
+    struct hr_version *version = &limiter->versions.versions[number];
+    bool is_known = number != 0 && hr_algorithm_is_same((enum hr_algorithm)algorithm, version->rule.algorithm);
+    return is_known ? version : NULL;
+}
+
+/* Blocks that restoring one log may take: two for its entries, one for the units ahead. */
+#define LOG_BLOCKS_PER_RESTORE 3
+
+enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_counter_image *image, int64_t elapsed_ns,
+                               struct hr_now now)
+{
+    now = hr_limiter_settle_now(limiter, now);
+    struct hr_context context = hr_limiter_context(limiter, now);
+    struct hr_version *version = version_of(limiter, image->limit, image->algorithm);
+    if (version == NULL || hr_table_find(&limiter->table, image->id) != NULL) {
+        return HR_E_NOT_FOUND;
+    }
+    if (!is_sound(image, version->rule.algorithm)) {
+        return HR_E_CORRUPT;
+    }
+    if (hr_log_pool_available(&limiter->logs) < LOG_BLOCKS_PER_RESTORE && version->rule.algorithm == HR_SLIDING_LOG) {
+        return HR_E_FULL;
+    }
+    struct hr_cell *cell = hr_table_insert(&limiter->table, image->id, hr_limiter_version_number(limiter, version));
+    if (cell == NULL) {
+        return HR_E_FULL;
+    }
+    elapsed_ns = hr_clamp_time(elapsed_ns);
+    hr_ns saved_at = hr_clamp_time(image->saved_at);
+    bool is_in_bounds = elapsed_ns < HR_TIME_NS_MAX - saved_at;
+    struct moment moment = {hr_clamp_time(now.steady - elapsed_ns),
+                            is_in_bounds ? saved_at + elapsed_ns : HR_TIME_NS_MAX};
+    cell->flags = HR_CELL_STORED;
+    hr_limiter_face(&context, version);
+    restore_state(image, version, moment, &context, &cell->state);
+    hr_state_advance(&cell->state, &version->rule, &context);
+    uint64_t ahead = image->ahead < version->rule.capacity ? image->ahead : version->rule.capacity;
+    if (ahead > 0) { /* whatever of them was spent, was spent by now */
+        hr_state_take(&cell->state, &version->rule, ahead, (struct hr_grant){.counter = image->id}, &context);
+    }
+    return HR_OK;
+}
+
+enum hr_err hr_limiter_restore_lease(struct hr_limiter *limiter, const struct hr_lease_image *image, int64_t elapsed_ns,
+                                     struct hr_now now)
+{
+    now = hr_limiter_settle_now(limiter, now);
+    struct hr_context context = hr_limiter_context(limiter, now);
+    struct hr_version *version = version_of(limiter, image->limit, HR_CONCURRENCY);
+    int64_t remaining_ns = image->remaining_ns - hr_clamp_time(elapsed_ns);
+    if (version == NULL || remaining_ns <= 0 || hr_lease_find(&limiter->leases, image->id) != 0) {
+        return HR_E_NOT_FOUND;
+    }
+    if (image->slots < 1 || image->slots > HR_COST_MAX || remaining_ns > HR_PERIOD_NS_MAX) {
+        return HR_E_CORRUPT;
+    }
+    struct hr_cell *cell = hr_table_find(&limiter->table, image->counter);
+    if (cell == NULL) {
+        cell = hr_table_insert(&limiter->table, image->counter, hr_limiter_version_number(limiter, version));
+    }
+    if (cell == NULL || hr_lease_pool_available(&limiter->leases) == 0) {
+        return HR_E_FULL;
+    }
+    struct hr_rule rest = version->rule; /* what is left of the ttl */
+    rest.ttl_ns = (uint64_t)remaining_ns;
+    struct hr_grant grant = {.lease = image->id, .counter = image->counter, .is_saved = true};
+    hr_concurrency_take(&cell->state.concurrency, &rest, &limiter->leases, image->slots, grant, context.now.steady);
+    return HR_OK;
+}

@@ -1,0 +1,233 @@
+/* What is saved of a limiter and put back: no image, whatever it holds, makes a counter fuller than it was, or breaks
+ * one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "limiter/limiter_state.h"
+#include "limiter/save.h"
+#include "tests/lib/limiter_fixture.h"
+
+#define IMAGES_MAX 64
+
+static void open_saving(struct fixture *fixture, uint32_t counters_max)
+{
+    fixture_open(fixture, (struct hr_limiter_sizes){.counters_max = counters_max,
+                                                    .leases_max = 16,
+                                                    .log_blocks_max = 64,
+                                                    .limits_max = 8,
+                                                    .reserves_max = 16,
+                                                    .saves = true});
+}
+
+static void open_with(struct fixture *fixture, struct hr_rule rule)
+{
+    const struct fixture_limit limit = {.name = "l", .key = "user", .rule = rule};
+    open_saving(fixture, 256);
+    fixture_load(fixture, &limit, 1);
+}
+
+static uint32_t drain(struct fixture *fixture, struct hr_counter_image *images)
+{
+    uint32_t count = 0;
+    while (hr_limiter_next_changed(fixture->limiter, fixture->now, &images[count])) {
+        assert_true(++count < IMAGES_MAX);
+    }
+    return count;
+}
+
+static void what_changed_comes_out_once_and_again_if_it_was_not_stored(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct hr_counter_image images[IMAGES_MAX];
+    open_with(&fixture, any_rule(HR_TOKEN_BUCKET, 100));
+    assert_true(fixture_take(&fixture, "user=a", 1));
+    assert_true(fixture_take(&fixture, "user=b", 1));
+    assert_true(fixture_take(&fixture, "user=a", 1));
+    assert_int_equal(drain(&fixture, images), 2);
+    assert_int_equal(drain(&fixture, images + 2), 0);
+    hr_limiter_saved(fixture.limiter, images[1].id, false);
+    hr_limiter_saved(fixture.limiter, images[0].id, true);
+    assert_int_equal(drain(&fixture, images + 2), 1);
+    assert_true(hr_id128_equal(images[1].id, images[2].id));
+    assert_true(fixture_peek(&fixture, "user=a", 1)); /* a look changes nothing */
+    assert_int_equal(drain(&fixture, images), 0);
+    fixture_close(&fixture);
+}
+
+static void a_stored_counter_that_is_dropped_has_its_record_deleted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct hr_counter_image images[IMAGES_MAX];
+    struct hr_id128 forgotten;
+    open_with(&fixture, any_rule(HR_TOKEN_BUCKET, 100));
+    assert_true(fixture_take(&fixture, "user=a", 1));
+    assert_int_equal(drain(&fixture, images), 1);
+    assert_false(hr_limiter_next_forgotten(fixture.limiter, &forgotten));
+    fixture_pass(&fixture, SECONDS(200));
+    fixture_sweep(&fixture);
+    assert_int_equal(fixture_counters(&fixture), 0);
+    assert_true(hr_limiter_next_forgotten(fixture.limiter, &forgotten));
+    assert_true(hr_id128_equal(forgotten, images[0].id));
+    assert_false(hr_limiter_next_forgotten(fixture.limiter, &forgotten));
+    fixture_close(&fixture);
+}
+
+/* Saved, put back later, and asked about ever later: never fuller than the one that went on. Both with units ahead and
+ * without. */
+static void put_back_it_is_never_fuller(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 700; seed++) {
+        struct hr_rng rng = {seed};
+        enum hr_algorithm algorithm = (enum hr_algorithm)(seed % HR_CONCURRENCY);
+        struct fixture whole, back;
+        struct hr_counter_image images[IMAGES_MAX];
+        open_with(&whole, any_rule(algorithm, 100));
+        open_with(&back, any_rule(algorithm, 100));
+        for (int i = 0; i < 60; i++) {
+            (void)fixture_take(&whole, "user=a", 1 + hr_rng_below(&rng, 9));
+            fixture_pass(&whole, (int64_t)hr_rng_below(&rng, (uint64_t)SECONDS(8)));
+        }
+        (void)fixture_take(&whole, "user=a", 1);
+        if (drain(&whole, images) == 1) {
+            uint64_t spent = hr_rng_below(&rng, 4);
+            images[0].ahead = spent;
+            int64_t down_ns = (int64_t)hr_rng_below(&rng, (uint64_t)SECONDS(hr_rng_chance(&rng, 1, 2) ? 30 : 250));
+            if (spent > 0) {
+                (void)fixture_take(&whole, "user=a",
+                                   spent); /* or it is denied: then nothing of what is ahead was spent */
+            }
+            fixture_pass(&whole, down_ns);
+            back.now = whole.now;
+            assert_int_equal(hr_limiter_restore(back.limiter, &images[0], down_ns, back.now), HR_OK);
+            for (int i = 0; i < 20; i++) {
+                uint64_t left = fixture_remaining(&back, "user=a", "l"),
+                         left_whole = fixture_remaining(&whole, "user=a", "l");
+                if (left > left_whole || (images[0].ahead == 0 && algorithm != HR_SLIDING_LOG && left != left_whole)) {
+                    fail_msg("seed %lu look %d: %lu put back, %lu had it gone on", (unsigned long)seed, i,
+                             (unsigned long)left, (unsigned long)left_whole);
+                }
+                fixture_pass(&whole, SECONDS(11));
+                back.now = whole.now;
+            }
+        }
+        fixture_close(&whole);
+        fixture_close(&back);
+    }
+}
+
+/* Any bytes may come from a disk that a checksum let pass: refused, or a counter like any other. */
+static void no_image_breaks_a_limiter(void **state)
+{
+    (void)state;
+    static const uint64_t numbers[] = {0, 1, 100, HR_COST_MAX, HR_COST_MAX + 1, (uint64_t)INT64_MAX, UINT64_MAX};
+    struct hr_rng rng = {77};
+    uint32_t restored = 0;
+    for (uint32_t round = 0; round < 20000; round++) {
+        struct fixture fixture;
+        struct hr_rule rule = any_rule((enum hr_algorithm)(round % ALGORITHM_COUNT), 100);
+        struct hr_counter_image image;
+        struct hr_counter_image images[IMAGES_MAX];
+        open_with(&fixture, rule);
+        (void)fixture_take(&fixture, "user=b", 1);
+        image = drain(&fixture, images) == 1 ? images[0] : (struct hr_counter_image){.limit = {1, 1}};
+        image.id.lo++;
+        uint64_t *const fields[] = {&image.rate,     &image.period_ns, &image.ahead,
+                                    &image.words[0], &image.words[1],  &image.words[2]};
+        for (int i = 0; i < 3; i++) {
+            *fields[hr_rng_below(&rng, COUNT(fields))] =
+                hr_rng_chance(&rng, 1, 4) ? hr_rng_next(&rng) : numbers[hr_rng_below(&rng, COUNT(numbers))];
+        }
+        image.saved_at = hr_rng_chance(&rng, 1, 2) ? image.saved_at : (hr_ns)hr_rng_next(&rng);
+        image.algorithm = hr_rng_chance(&rng, 1, 8) ? (uint8_t)hr_rng_next(&rng) : image.algorithm;
+        image.entry_count = (uint32_t)hr_rng_below(&rng, HR_IMAGE_ENTRIES_MAX + 2);
+        for (uint32_t i = 0; i < image.entry_count && i < HR_IMAGE_ENTRIES_MAX; i++) {
+            image.entries[i] =
+                (struct hr_entry_image){hr_rng_next(&rng) >> hr_rng_below(&rng, 64), (uint32_t)hr_rng_next(&rng)};
+        }
+        int64_t elapsed_ns = (int64_t)hr_rng_next(&rng) >> hr_rng_below(&rng, 64);
+        enum hr_err err = hr_limiter_restore(fixture.limiter, &image, elapsed_ns, fixture.now);
+        assert_true(err == HR_OK || err == HR_E_CORRUPT || err == HR_E_NOT_FOUND);
+        restored += err == HR_OK;
+        fixture_pass(&fixture, SECONDS(50));
+        (void)drain(&fixture, images);
+        fixture_sweep(&fixture);
+        assert_true(fixture_remaining(&fixture, "user=c", "l") <= 100);
+        fixture_close(&fixture);
+    }
+    assert_true(restored > 1000);
+}
+
+static void what_has_no_limit_any_more_or_no_room_is_left_out(void **state)
+{
+    (void)state;
+    struct fixture fixture, small;
+    struct hr_counter_image images[IMAGES_MAX];
+    const struct fixture_limit other = {.name = "other", .key = "user", .rule = any_rule(HR_QUOTA, 5)};
+    const struct fixture_limit same = {.name = "l", .key = "user", .rule = any_rule(HR_TOKEN_BUCKET, 100)};
+    char user[] = "user=a";
+    open_with(&fixture, any_rule(HR_TOKEN_BUCKET, 100));
+    for (user[5] = 'a'; user[5] <= 'h'; user[5]++) {
+        assert_true(fixture_take(&fixture, user, 1));
+    }
+    assert_int_equal(drain(&fixture, images), 8);
+    open_saving(&small, 4);
+    fixture_load(&small, &other, 1);
+    assert_int_equal(hr_limiter_restore(small.limiter, &images[0], 0, small.now), HR_E_NOT_FOUND);
+    fixture_load(&small, &same, 1);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(hr_limiter_restore(small.limiter, &images[i], 0, small.now), i < 4 ? HR_OK : HR_E_FULL);
+    }
+    assert_int_equal(hr_limiter_restore(small.limiter, &images[0], 0, small.now), HR_E_NOT_FOUND); /* it is there */
+    fixture_close(&fixture);
+    fixture_close(&small);
+}
+
+/* A limit that is changed while it serves, and a crash before the counter is spent from again: the record was made
+ * under the old numbers, and must still not give back what was spent. */
+static void a_change_of_rate_before_a_crash_gives_nothing_back(void **state)
+{
+    (void)state;
+    struct fixture fixture, back;
+    struct hr_counter_image images[IMAGES_MAX];
+    const struct fixture_limit slow = {.name = "l", .key = "user", .rule = bucket(HR_TOKEN_BUCKET, 1, SECONDS(1), 100)};
+    const struct fixture_limit fast = {
+        .name = "l", .key = "user", .rule = bucket(HR_TOKEN_BUCKET, 10, SECONDS(1), 100)};
+    open_saving(&fixture, 64);
+    fixture_load(&fixture, &slow, 1);
+    assert_true(fixture_take(&fixture, "user=a", 90));
+    assert_int_equal(drain(&fixture, images), 1);
+    fixture_pass(&fixture, SECONDS(9));
+    fixture_load(&fixture, &fast, 1);
+    fixture_sweep(&fixture);
+    fixture_sweep(&fixture);
+    assert_int_equal(fixture_remaining(&fixture, "user=a", "l"), 19);
+    (void)drain(&fixture, images); /* a counter that was restated is saved again */
+    open_saving(&back, 64);
+    fixture_load(&back, &fast, 1);
+    back.now = fixture.now;
+    assert_int_equal(hr_limiter_restore(back.limiter, &images[0], back.now.steady - images[0].saved_at, back.now),
+                     HR_OK);
+    assert_int_equal(fixture_remaining(&back, "user=a", "l"), 19);
+    fixture_close(&fixture);
+    fixture_close(&back);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_changed_comes_out_once_and_again_if_it_was_not_stored),
+        cmocka_unit_test(a_stored_counter_that_is_dropped_has_its_record_deleted),
+        cmocka_unit_test(put_back_it_is_never_fuller),
+        cmocka_unit_test(no_image_breaks_a_limiter),
+        cmocka_unit_test(what_has_no_limit_any_more_or_no_room_is_left_out),
+        cmocka_unit_test(a_change_of_rate_before_a_crash_gives_nothing_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
