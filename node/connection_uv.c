@@ -1,0 +1,726 @@
+#include "node/connection_uv.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* One read. */
+#define READ_BYTES (64U << 10)
+
+/* Left over bytes up to this many are put before the next read in the shared buffer; more stay in a buffer of their
+ * own, which grows as they do, so that a long message is never copied for each piece of it that arrives. */
+#define LEFT_OVER_SMALL (4U << 10)
+
+/* The outbox: address space for one more answer of any length behind what makes it be sent. Pages beyond the first
+ * megabyte are given back when a long answer has left. */
+#define OUTBOX_BYTES (HR_ANSWER_BYTES_MAX + HR_UNSENT_BYTES_HIGH)
+#define OUTBOX_BYTES_KEPT (1U << 20)
+
+#define KEEPALIVE_S 60
+
+/* A member of a circular list; alone it points to itself. */
+struct link {
+    struct link *prev, *next;
+};
+
+/* SERVING -> ENDING -> CLOSED, or straight to CLOSED. The memory is freed in libuv's close callback. */
+enum state { SERVING, ENDING, CLOSED };
+
+struct hr_connection {
+    struct link link; /* SERVING: of those due, or alone. ENDING: of those ending. First: see of_link */
+    struct hr_connections *all;
+    uint64_t id; /* a serial number and, in the low bits, the slot */
+    enum state state;
+    bool is_choked;  /* its peer does not read */
+    bool is_paused;  /* too many in flight */
+    bool is_reading; /* libuv is told to */
+    bool has_ended;  /* the peer will send no more */
+    bool is_shut;    /* we will send no more, and all was sent */
+    hr_ns ends_at;   /* ENDING: the latest */
+    char *kept;      /* what has arrived and no event has consumed yet */
+    size_t kept_bytes, kept_room;
+    struct hr_session session;
+    uv_tcp_t tcp;
+    uv_shutdown_t shutdown;
+};
+
+/* Bytes that the socket did not take. */
+struct unsent {
+    uv_write_t write;
+    struct hr_connection *connection;
+    size_t bytes;
+    char data[];
+};
+
+/* Answers to one connection that are not written yet: bytes [from, to). What is before them has been sent. */
+struct outbox {
+    char *at;
+    size_t from, to;
+    struct hr_connection *owner; /* NULL: empty */
+};
+
+struct hr_connections {
+    struct hr_connections_config config;
+    struct hr_connections_stats stats;
+    struct hr_connection **slots; /* NULL: free */
+    uint32_t *free_slots;         /* a stack */
+    uint32_t free_count;
+    uint64_t serial;
+    uint64_t handles; /* on the loop, those that are closing included */
+    bool is_stopped;  /* no request is read any more */
+    struct link due, ending;
+    struct outbox outbox;
+    char read_buffer[LEFT_OVER_SMALL + READ_BYTES];
+};
+
+/* --- lists --- */
+
+static void link_init(struct link *link)
+{
+    link->prev = link;
+    link->next = link;
+}
+
+static bool link_is_alone(const struct link *link)
+{
+    return link->next == link;
+}
+
+static void link_append(struct link *list, struct link *link)
+{
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
+}
+
+static void link_remove(struct link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link_init(link);
+}
+
+static struct hr_connection *of_link(struct link *link)
+{
+    return (struct hr_connection *)link;
+}
+
+/* --- the end of a connection --- */
+
+static uv_stream_t *stream_of(struct hr_connection *connection)
+{
+    return (uv_stream_t *)&connection->tcp;
+}
+
+static size_t unsent_bytes(struct hr_connection *connection)
+{
+    return uv_stream_get_write_queue_size(stream_of(connection));
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct hr_connection *connection = handle->data;
+    connection->all->handles--;
+    free(connection->kept);
+    free(connection);
+}
+
+static void close_connection(struct hr_connection *connection)
+{
+    struct hr_connections *all = connection->all;
+    if (connection->state == CLOSED) {
+        return;
+    }
+    connection->state = CLOSED;
+    link_remove(&connection->link);
+    if (all->outbox.owner == connection) {
+        all->outbox.owner = NULL;
+    }
+    uint32_t slot = (uint32_t)(connection->id & ((1U << HR_CONNECTIONS_BITS) - 1));
+    all->slots[slot] = NULL;
+    all->free_slots[all->free_count++] = slot;
+    all->stats.open--;
+    uv_close((uv_handle_t *)&connection->tcp, on_closed);
+}
+
+static void on_shut(uv_shutdown_t *shutdown, int status)
+{
+    struct hr_connection *connection = shutdown->data;
+    connection->is_shut = true;
+    if (status != 0 || connection->has_ended || connection->all->is_stopped) {
+        close_connection(connection);
+    }
+}
+
+static void drop_kept(struct hr_connection *connection)
+{
+    free(connection->kept);
+    connection->kept = NULL;
+    connection->kept_bytes = 0;
+    connection->kept_room = 0;
+}
+
+static void settle_reading(struct hr_connection *connection);
+
+/* Sends what is to be sent, then closes. */
+static void end_connection(struct hr_connection *connection, hr_ns now)
+{
+    connection->state = ENDING;
+    connection->ends_at = now + HR_ENDING_NS_MAX;
+    link_remove(&connection->link);
+    link_append(&connection->all->ending, &connection->link);
+    drop_kept(connection);
+    connection->shutdown.data = connection;
+    if (uv_shutdown(&connection->shutdown, stream_of(connection), on_shut) != 0) {
+        close_connection(connection);
+        return;
+    }
+    settle_reading(connection);
+}
+
+static void note_peers_end(struct hr_connection *connection, hr_ns now)
+{
+    connection->has_ended = true;
+    connection->is_reading = false; /* libuv has stopped by itself */
+    if (connection->state == SERVING && connection->session.in_flight == 0) {
+        end_connection(connection, now);
+    } else if (connection->state == ENDING && connection->is_shut) {
+        close_connection(connection);
+    }
+}
+
+/* --- answers out --- */
+
+static void make_due(struct hr_connection *connection)
+{
+    if (connection->state == SERVING && link_is_alone(&connection->link)) {
+        link_append(&connection->all->due, &connection->link);
+    }
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct unsent *unsent = write->data;
+    struct hr_connection *connection = unsent->connection;
+    connection->all->stats.unsent_bytes -= unsent->bytes;
+    free(unsent);
+    if (status != 0) {
+        close_connection(connection);
+        return;
+    }
+    if (connection->is_choked && unsent_bytes(connection) < HR_UNSENT_BYTES_LOW) {
+        make_due(connection);
+    }
+}
+
+/* False: no memory, or the socket is broken. */
+static bool queue_copy(struct hr_connection *connection, struct hr_span bytes)
+{
+    struct unsent *unsent = malloc(sizeof(*unsent) + bytes.bytes);
+    if (unsent == NULL) {
+        return false;
+    }
+    unsent->connection = connection;
+    unsent->bytes = bytes.bytes;
+    unsent->write.data = unsent;
+    memcpy(unsent->data, bytes.at, bytes.bytes);
+    uv_buf_t buffer = {.base = unsent->data, .len = bytes.bytes};
+    if (uv_write(&unsent->write, stream_of(connection), &buffer, 1, on_written) != 0) {
+        free(unsent);
+        return false;
+    }
+    connection->all->stats.unsent_bytes += bytes.bytes;
+    return true;
+}
+
+static void queue_unsent(struct hr_connection *connection, struct hr_span bytes)
+{
+    struct hr_connections *all = connection->all;
+    bool is_full = unsent_bytes(connection) > HR_UNSENT_BYTES_MAX ||
+                   all->stats.unsent_bytes + bytes.bytes > HR_UNSENT_BYTES_ALL_MAX;
+    all->stats.closed_slow += is_full;
+    if (is_full || !queue_copy(connection, bytes)) {
+        close_connection(connection);
+        return;
+    }
+    if (!connection->is_choked && unsent_bytes(connection) > HR_UNSENT_BYTES_HIGH) {
+        connection->is_choked = true;
+        all->stats.paused++;
+        settle_reading(connection);
+    }
+}
+
+static void send_bytes(struct hr_connection *connection, char *at, size_t bytes)
+{
+    uv_buf_t buffer = {.base = at, .len = bytes};
+    int sent = uv_try_write(stream_of(connection), &buffer, 1);
+    connection->all->stats.bytes_out += bytes;
+    if (sent < 0 && sent != UV_EAGAIN) {
+        close_connection(connection);
+        return;
+    }
+    size_t done = sent > 0 ? (size_t)sent : 0;
+    if (done < bytes) {
+        queue_unsent(connection, (struct hr_span){at + done, bytes - done});
+    }
+}
+
+/* Sends what the outbox holds for its owner, and leaves it empty from `to` on. */
+static void send_owner(struct hr_connections *all)
+{
+    struct outbox *outbox = &all->outbox;
+    struct hr_connection *owner = outbox->owner;
+    if (owner != NULL && outbox->to > outbox->from) {
+        send_bytes(owner, outbox->at + outbox->from, outbox->to - outbox->from);
+    }
+    outbox->owner = NULL;
+    outbox->from = outbox->to;
+}
+
+static void flush(struct hr_connections *all)
+{
+    struct outbox *outbox = &all->outbox;
+    send_owner(all);
+    if (outbox->to > OUTBOX_BYTES_KEPT) { /* a refusal costs memory, no more */
+        (void)madvise(outbox->at + OUTBOX_BYTES_KEPT, OUTBOX_BYTES - OUTBOX_BYTES_KEPT, MADV_DONTNEED);
+    }
+    outbox->from = 0;
+    outbox->to = 0;
+}
+
+struct hr_packer hr_connections_begin_answer(struct hr_connections *connections)
+{
+    return (struct hr_packer){.at = connections->outbox.at + connections->outbox.to, .room = HR_ANSWER_BYTES_MAX};
+}
+
+static void pack_too_long(struct hr_connections *all, uint64_t msgid, struct hr_packer *answer)
+{
+    struct hr_fault fault;
+    all->stats.answers_too_long++;
+    hr_fault_set(&fault, HR_CODE_RESOURCE_EXHAUSTED, "an answer may hold at most ");
+    hr_fault_add_number(&fault, HR_ANSWER_BYTES_MAX);
+    hr_fault_add(&fault, " bytes: ask for less at a time, or for no detail");
+    answer->wanted = 0;
+    hr_pack_error(answer, msgid, &fault);
+}
+
+/* Puts an answer, which begin_answer's packer holds, into the outbox for its connection. */
+static void put_answer(struct hr_connection *connection, uint64_t msgid, struct hr_packer *answer)
+{
+    struct hr_connections *all = connection->all;
+    if (!hr_packer_fits(answer)) {
+        pack_too_long(all, msgid, answer);
+    }
+    if (all->outbox.owner != connection) {
+        send_owner(all);
+        all->outbox.owner = connection;
+    }
+    all->outbox.to += answer->wanted;
+    if (all->outbox.to >= HR_UNSENT_BYTES_HIGH) {
+        flush(all);
+    }
+}
+
+static struct hr_connection *find(const struct hr_connections *all, uint64_t id)
+{
+    uint64_t slot = id & ((1U << HR_CONNECTIONS_BITS) - 1);
+    struct hr_connection *connection = slot < all->config.connections_max ? all->slots[slot] : NULL;
+    return connection != NULL && connection->id == id && connection->state == SERVING ? connection : NULL;
+}
+
+void hr_connections_end_answer(struct hr_connections *connections, const struct hr_call *call, struct hr_packer *answer)
+{
+    struct hr_connection *connection = find(connections, call->connection);
+    if (connection == NULL) {
+        connections->stats.unclaimed++;
+        return;
+    }
+    hr_session_answered(&connection->session);
+    put_answer(connection, call->msgid, answer);
+    if (connection->is_paused || (connection->has_ended && connection->session.in_flight == 0)) {
+        make_due(connection);
+    }
+}
+
+/* --- requests in --- */
+
+static void serve_request(struct hr_connection *connection, const struct hr_session_event *event, struct hr_now now,
+                          uint32_t *answered)
+{
+    struct hr_connections *all = connection->all;
+    const struct hr_call call = {
+        .connection = connection->id, .msgid = event->msgid, .method = event->method, .params = event->params};
+    struct hr_packer answer = hr_connections_begin_answer(all);
+    all->stats.requests[event->method]++;
+    if (all->config.serve(all->config.user, &call, now, &answer) == HR_SERVED_WAITING) {
+        return;
+    }
+    hr_session_answered(&connection->session);
+    put_answer(connection, event->msgid, &answer);
+    (*answered)++;
+}
+
+/* Is carried out like a request, from a connection that does not exist, and its answer dropped. */
+static void serve_notification(struct hr_connections *all, const struct hr_session_event *event, struct hr_now now)
+{
+    const struct hr_call call = {.method = event->method, .params = event->params};
+    struct hr_packer dropped = hr_connections_begin_answer(all);
+    if (event->method != HR_METHOD_UNKNOWN) {
+        all->stats.requests[event->method]++;
+        (void)all->config.serve(all->config.user, &call, now, &dropped);
+    }
+}
+
+static void answer_fault(struct hr_connection *connection, const struct hr_session_event *event)
+{
+    struct hr_packer answer = hr_connections_begin_answer(connection->all);
+    connection->all->stats.requests[HR_METHOD_UNKNOWN]++;
+    hr_pack_error(&answer, event->msgid, &event->fault);
+    put_answer(connection, event->msgid, &answer);
+}
+
+/* False: that was all for now. */
+static bool act_on(struct hr_connection *connection, const struct hr_session_event *event, struct hr_now now,
+                   uint32_t *answered)
+{
+    switch (event->kind) {
+    case HR_SESSION_REQUEST:
+        serve_request(connection, event, now, answered);
+        return true;
+    case HR_SESSION_NOTIFICATION:
+        serve_notification(connection->all, event, now);
+        return true;
+    case HR_SESSION_REFUSED:
+        answer_fault(connection, event);
+        return true;
+    case HR_SESSION_RESPONSE: /* we have asked nothing */
+        return true;
+    case HR_SESSION_PAUSED:
+        connection->is_paused = true;
+        connection->all->stats.paused++;
+        return false;
+    case HR_SESSION_BROKEN:
+        connection->all->stats.closed_broken++;
+        if (event->has_msgid) {
+            answer_fault(connection, event);
+        }
+        return false;
+    case HR_SESSION_MORE:
+        return false;
+    }
+    return false;
+}
+
+/* Carries out the requests that are there, as far as the peer takes the answers. Returns how many bytes that were. */
+static size_t serve_all(struct hr_connection *connection, struct hr_span arrived, struct hr_now now, uint32_t *answered)
+{
+    struct hr_session_event event;
+    size_t used = 0;
+    bool goes_on = true;
+    while (goes_on && connection->state == SERVING && !connection->is_choked) {
+        hr_session_next(&connection->session, (struct hr_span){arrived.at + used, arrived.bytes - used}, &event);
+        goes_on = act_on(connection, &event, now, answered);
+        used += event.consumed;
+    }
+    return used;
+}
+
+static void note_latency(struct hr_connections *all, hr_ns since, uint32_t answered)
+{
+    hr_ns took = answered > 0 ? hr_clock_now(all->config.clock).steady - since : 0;
+    for (uint32_t i = 0; i < answered; i++) {
+        hr_histogram_add(&all->stats.latency, took > 0 ? (uint64_t)took : 0);
+    }
+}
+
+/* --- bytes in --- */
+
+static bool resize_kept(struct hr_connection *connection, size_t room)
+{
+    char *kept = realloc(connection->kept, room);
+    if (kept == NULL) {
+        return false;
+    }
+    connection->kept = kept;
+    connection->kept_room = room;
+    return true;
+}
+
+/* Keeps what no event has consumed. It lies in the shared buffer, or in what is kept already. False: no memory. */
+static bool keep(struct hr_connection *connection, struct hr_span rest, bool is_kept)
+{
+    if (rest.bytes == 0) {
+        drop_kept(connection);
+        return true;
+    }
+    if (!is_kept && connection->kept_room < rest.bytes && !resize_kept(connection, rest.bytes)) {
+        return false;
+    }
+    if (rest.at != connection->kept) { /* else a long message would be moved for each of its pieces */
+        memmove(connection->kept, rest.at, rest.bytes);
+    }
+    connection->kept_bytes = rest.bytes;
+    bool is_roomy = rest.bytes <= LEFT_OVER_SMALL && connection->kept_room > LEFT_OVER_SMALL;
+    return !is_roomy || resize_kept(connection, rest.bytes);
+}
+
+static void serve_arrived(struct hr_connection *connection, struct hr_span arrived, struct hr_now now)
+{
+    uint32_t answered = 0;
+    size_t used = serve_all(connection, arrived, now, &answered);
+    flush(connection->all);
+    note_latency(connection->all, now.steady, answered);
+    if (connection->state != SERVING) {
+        return;
+    }
+    if (connection->session.is_broken) {
+        end_connection(connection, now.steady);
+        return;
+    }
+    bool is_kept = arrived.at == connection->kept;
+    if (!keep(connection, (struct hr_span){arrived.at + used, arrived.bytes - used}, is_kept)) {
+        close_connection(connection);
+        return;
+    }
+    settle_reading(connection);
+}
+
+/* Where the next bytes go: behind what was left over. */
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
+{
+    struct hr_connection *connection = handle->data;
+    char *shared = connection->all->read_buffer;
+    size_t kept = connection->kept_bytes;
+    (void)suggested;
+    if (kept <= LEFT_OVER_SMALL) {
+        if (kept > 0) {
+            memcpy(shared, connection->kept, kept);
+        }
+        *ret_buffer = (uv_buf_t){.base = shared + kept, .len = READ_BYTES};
+        return;
+    }
+    if (connection->kept_room - kept < LEFT_OVER_SMALL && !resize_kept(connection, 2 * kept)) {
+        *ret_buffer = (uv_buf_t){.base = NULL, .len = 0}; /* which ends the connection */
+        return;
+    }
+    *ret_buffer = (uv_buf_t){.base = connection->kept + kept, .len = connection->kept_room - kept};
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
+{
+    struct hr_connection *connection = stream->data;
+    if (count == 0) {
+        return; /* a false alarm */
+    }
+    struct hr_now now = hr_clock_now(connection->all->config.clock);
+    if (count == UV_EOF) {
+        note_peers_end(connection, now.steady);
+        return;
+    }
+    if (count < 0) {
+        close_connection(connection);
+        return;
+    }
+    connection->all->stats.bytes_in += (uint64_t)count;
+    if (connection->state == SERVING) { /* else nobody listens any more */
+        size_t kept = connection->kept_bytes;
+        serve_arrived(connection, (struct hr_span){buffer->base - kept, kept + (size_t)count}, now);
+    }
+}
+
+static bool wants_to_read(const struct hr_connection *connection)
+{
+    if (connection->has_ended) {
+        return false;
+    }
+    bool may_serve = !connection->all->is_stopped && !connection->is_choked && !connection->is_paused;
+    return connection->state == ENDING || (connection->state == SERVING && may_serve);
+}
+
+static void settle_reading(struct hr_connection *connection)
+{
+    bool wants = wants_to_read(connection);
+    if (wants == connection->is_reading) {
+        return;
+    }
+    connection->is_reading = wants;
+    if (!wants) {
+        (void)uv_read_stop(stream_of(connection)); /* it never fails */
+    } else if (uv_read_start(stream_of(connection), on_alloc, on_read) != 0) {
+        close_connection(connection);
+    }
+}
+
+/* Goes on where an earlier bound has been lifted. */
+static void resume(struct hr_connection *connection, struct hr_now now)
+{
+    connection->is_choked = unsent_bytes(connection) >= HR_UNSENT_BYTES_LOW && connection->is_choked;
+    connection->is_paused = false;
+    if (connection->has_ended && connection->session.in_flight == 0) {
+        end_connection(connection, now.steady);
+    } else if (connection->kept_bytes > 0 && !connection->all->is_stopped) {
+        serve_arrived(connection, (struct hr_span){connection->kept, connection->kept_bytes}, now);
+    } else {
+        settle_reading(connection);
+    }
+}
+
+/* --- connections come --- */
+
+static void on_refused(uv_handle_t *handle)
+{
+    struct hr_connection *connection = handle->data;
+    connection->all->handles--;
+    free(connection);
+}
+
+static void enter(struct hr_connection *connection)
+{
+    struct hr_connections *all = connection->all;
+    uint32_t slot = all->free_slots[--all->free_count];
+    all->slots[slot] = connection;
+    connection->id = ++all->serial << HR_CONNECTIONS_BITS | slot;
+    hr_session_init(&connection->session, &all->config.session);
+    all->stats.open++;
+    all->stats.total++;
+    (void)uv_tcp_nodelay(&connection->tcp, 1); /* without either it is only slower to answer, or to notice the dead */
+    (void)uv_tcp_keepalive(&connection->tcp, 1, KEEPALIVE_S);
+    settle_reading(connection);
+}
+
+void hr_connections_accept(struct hr_connections *connections, uv_stream_t *listener, int status)
+{
+    struct hr_connection *connection = status == 0 ? calloc(1, sizeof(*connection)) : NULL;
+    if (connection == NULL || uv_tcp_init(connections->config.loop, &connection->tcp) != 0) {
+        connections->stats.accept_failures++;
+        free(connection);
+        return;
+    }
+    link_init(&connection->link);
+    connection->all = connections;
+    connection->tcp.data = connection;
+    connections->handles++;
+    bool is_accepted = uv_accept(listener, stream_of(connection)) == 0;
+    if (is_accepted && connections->free_count > 0 && !connections->is_stopped) {
+        enter(connection);
+        return;
+    }
+    connections->stats.accept_failures += !is_accepted;
+    connections->stats.refused += is_accepted;
+    connection->state = CLOSED;
+    uv_close((uv_handle_t *)&connection->tcp, on_refused);
+}
+
+/* --- turns, and the end --- */
+
+void hr_connections_turn(struct hr_connections *connections, struct hr_now now)
+{
+    flush(connections);
+    while (
+        !link_is_alone(&connections->due)) { /* it ends: one that is resumed is not due again before it has written */
+        struct hr_connection *connection = of_link(connections->due.next);
+        link_remove(&connection->link);
+        resume(connection, now);
+    }
+    while (!link_is_alone(&connections->ending) && of_link(connections->ending.next)->ends_at <= now.steady) {
+        close_connection(of_link(connections->ending.next));
+    }
+}
+
+static void for_each(struct hr_connections *all, hr_ns now, void (*act)(struct hr_connection *connection, hr_ns now))
+{
+    for (uint32_t i = 0; i < all->config.connections_max; i++) {
+        if (all->slots[i] != NULL) {
+            act(all->slots[i], now);
+        }
+    }
+}
+
+static void stop_one(struct hr_connection *connection, hr_ns now)
+{
+    (void)now;
+    settle_reading(connection);
+}
+
+static void end_one(struct hr_connection *connection, hr_ns now)
+{
+    if (connection->state == SERVING) {
+        end_connection(connection, now);
+    } else if (connection->is_shut) {
+        close_connection(connection);
+    }
+}
+
+static void close_one(struct hr_connection *connection, hr_ns now)
+{
+    (void)now;
+    close_connection(connection);
+}
+
+void hr_connections_stop_reading(struct hr_connections *connections)
+{
+    connections->is_stopped = true;
+    for_each(connections, 0, stop_one);
+}
+
+void hr_connections_end_all(struct hr_connections *connections, struct hr_now now)
+{
+    flush(connections);
+    for_each(connections, now.steady, end_one);
+}
+
+void hr_connections_close_all(struct hr_connections *connections)
+{
+    for_each(connections, 0, close_one);
+}
+
+bool hr_connections_are_gone(const struct hr_connections *connections)
+{
+    return connections->handles == 0;
+}
+
+const struct hr_connections_stats *hr_connections_stats(const struct hr_connections *connections)
+{
+    return &connections->stats;
+}
+
+static bool allocate(struct hr_connections *connections)
+{
+    uint32_t count = connections->config.connections_max;
+    void *outbox = mmap(NULL, OUTBOX_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    connections->outbox.at = outbox == MAP_FAILED ? NULL : outbox;
+    connections->slots = calloc(count, sizeof(*connections->slots));
+    connections->free_slots = calloc(count, sizeof(*connections->free_slots));
+    return outbox != MAP_FAILED && connections->slots != NULL && connections->free_slots != NULL;
+}
+
+struct hr_connections *hr_connections_new(const struct hr_connections_config *config)
+{
+    struct hr_connections *connections = calloc(1, sizeof(*connections));
+    if (connections == NULL) {
+        return NULL;
+    }
+    connections->config = *config;
+    link_init(&connections->due);
+    link_init(&connections->ending);
+    if (!allocate(connections)) {
+        hr_connections_free(connections);
+        return NULL;
+    }
+    while (connections->free_count < config->connections_max) { /* slot 0 is the first to be taken */
+        connections->free_slots[connections->free_count] = config->connections_max - 1 - connections->free_count;
+        connections->free_count++;
+    }
+    return connections;
+}
+
+void hr_connections_free(struct hr_connections *connections)
+{
+    if (connections->outbox.at != NULL) {
+        (void)munmap(connections->outbox.at, OUTBOX_BYTES);
+    }
+    free(connections->slots);
+    free(connections->free_slots);
+    free(connections);
+}

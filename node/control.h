@@ -1,0 +1,71 @@
+/* Control: what a node answers besides decisions: its limits, its status, what is hot, its metrics and its health; and
+ * how it takes a new limits file.
+ *
+ * Thread: the loop's, off the hot path. Memory: the struct, and the heap for texts. */
+#ifndef HR_NODE_CONTROL_H
+#define HR_NODE_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "node/catalog.h"
+#include "node/config_yaml.h"
+#include "node/histogram.h"
+#include "node/http_session.h"
+#include "node/log.h"
+#include "node/shard.h"
+#include "node/worker_uv.h"
+#include "storage/record.h"
+#include "storage/storage.h"
+
+/* What the store has done. Written by its thread, read by the loop. */
+struct hr_store_watch {
+    uv_mutex_t mutex;
+    struct hr_histogram commits;
+    uint64_t failures;
+    enum hr_err last;        /* of the last commit */
+    uint64_t control_ticket; /* the last of control's own that was answered, and how */
+    enum hr_err control_err;
+};
+
+struct hr_control {
+    const struct hr_node_config *config;
+    const struct hr_log *log;
+    const struct hr_clock *clock;
+    struct hr_catalog *catalog;
+    struct hr_shard *shard;
+    struct hr_worker *worker; /* NULL until it is open */
+    struct hr_store *store;   /* NULL: nothing is kept */
+    struct hr_store_watch *watch;
+    struct hr_http_server *http; /* NULL: none */
+    struct hr_now started;
+    bool is_draining;
+    bool has_reload_fault;
+    struct hr_now reloaded;         /* the last reload that succeeded */
+    struct hr_problem reload_fault; /* of the last one, if it failed */
+    uint64_t ticket;                /* of control's own commits */
+    char *page;                     /* the last page of metrics */
+    size_t page_room;
+};
+
+#define HR_CONTROL_TICKETS (UINT64_C(0xffff) << HR_WORKER_TICKET_BITS)
+
+/* How a change of the limits is kept: under an id made of the limit's name, the name's length, the name, and the limit
+ * as JSON; nothing more where it was deleted. False: the payload is none. */
+struct hr_store_key hr_limit_record_key(struct hr_span name);
+bool hr_limit_record_decode(struct hr_span payload, struct hr_span *ret_name, struct hr_span *ret_json);
+
+/* A hr_worker_control; user is the control. */
+void hr_control_answer(void *user, const struct hr_call *call, struct hr_now now, struct hr_packer *out);
+
+/* The find of hr_http_pages; context is the control. */
+bool hr_control_find_page(void *context, struct hr_span path, struct hr_http_page *ret_page);
+
+/* Reads the limits file anew. A file that is wrong changes nothing but what status says. */
+void hr_control_reload(struct hr_control *control, struct hr_now now);
+
+/* For the store's done callback. */
+void hr_store_watch_result(struct hr_store_watch *watch, const struct hr_store_result *result);
+
+#endif

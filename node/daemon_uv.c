@@ -1,0 +1,488 @@
+#include "node/daemon_uv.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "node/clock_uv.h"
+#include "node/control.h"
+#include "node/down_time.h"
+#include "node/http_uv.h"
+#include "node/log_fd.h"
+#include "node/secret.h"
+#include "node/shard.h"
+#include "node/worker_uv.h"
+#include "storage/images.h"
+#include "storage/storage_lmdb.h"
+
+/* What a shard holds besides what the node file says. */
+#define WAITING_MAX 1024
+#define REPLIES_MAX 262144
+#define REPLIES_BYTES (64U << 20)
+#define HOT_KEYS_MAX 256
+
+struct daemon {
+    const struct hr_node_config *config;
+    bool is_dev;
+    char data[HR_CONFIG_PATH_BYTES_MAX + 1];
+    bool owns_data; /* made by us, to be removed */
+    uv_loop_t loop;
+    struct hr_clock clock;
+    struct hr_log log;
+    struct hr_log_fd log_fd;
+    struct hr_hash_key secret;
+    struct hr_store_watch watch;
+    struct hr_store *store;
+    struct hr_shard *shard;
+    void *shard_memory;
+    size_t shard_bytes;
+    struct hr_control control;
+    uv_signal_t signals[3];
+    bool has_signals;
+    struct hr_worker *_Atomic worker; /* read by the store's thread */
+};
+
+static void log_event(const struct daemon *daemon, enum hr_log_level level, const char *name, size_t count,
+                      const struct hr_log_field *fields)
+{
+    struct hr_now now = hr_clock_now(&daemon->clock);
+    hr_log_write(&daemon->log, &(struct hr_log_event){now.wall, level, name, count, fields});
+}
+
+/* --- the store --- */
+
+/* On the store's thread. */
+static void store_done(void *user, const struct hr_store_result *results, size_t count)
+{
+    struct daemon *daemon = user;
+    for (size_t i = 0; i < count; i++) {
+        hr_store_watch_result(&daemon->watch, &results[i]);
+        if (results[i].ticket < HR_CONTROL_TICKETS && daemon->worker != NULL) {
+            hr_worker_persisted(daemon->worker, &results[i]);
+        }
+    }
+}
+
+static bool make_data_folder(struct daemon *daemon, struct hr_problem *problem)
+{
+    if (daemon->config->data[0] == '\0') {
+        const char *tmp = getenv("TMPDIR");
+        (void)snprintf(daemon->data, sizeof(daemon->data), "%s/headroom-dev-XXXXXX", tmp == NULL ? "/tmp" : tmp);
+        daemon->owns_data = mkdtemp(daemon->data) != NULL;
+    } else {
+        (void)snprintf(daemon->data, sizeof(daemon->data), "%s", daemon->config->data);
+    }
+    if (daemon->owns_data || mkdir(daemon->data, 0700) == 0 || errno == EEXIST) {
+        return true;
+    }
+    hr_problem_what(problem, "cannot make the data folder: %s", strerror(errno));
+    hr_problem_where(problem, "%s", daemon->data);
+    return false;
+}
+
+static bool open_store(struct daemon *daemon, struct hr_problem *problem)
+{
+    char path[HR_CONFIG_PATH_BYTES_MAX + 16];
+    (void)snprintf(path, sizeof(path), "%s/store", daemon->data);
+    struct hr_store_problem store_problem;
+    const struct hr_store_lmdb_options options = {
+        .dir = path,
+        .cluster = hr_span_of(daemon->config->cluster),
+        .node = hr_span_of(daemon->config->name),
+        .map_bytes_max = daemon->config->map_bytes_max,
+        .done = store_done,
+        .user = daemon,
+    };
+    if (hr_store_lmdb_open(&options, &daemon->store, &store_problem) == HR_OK) {
+        return true;
+    }
+    hr_problem_what(problem, "%s", store_problem.text);
+    hr_problem_where(problem, "%s", path);
+    return false;
+}
+
+/* --- what was kept --- */
+
+struct restoring {
+    struct daemon *daemon;
+    struct hr_now now;
+    struct hr_down_time down;
+    uint64_t left_out;
+};
+
+static enum hr_err visit_limit(void *user, const struct hr_record *record)
+{
+    struct restoring *restoring = user;
+    struct hr_problem problem;
+    struct hr_span name, json;
+    if (!hr_limit_record_decode(record->payload, &name, &json)) {
+        return HR_E_CORRUPT;
+    }
+    if (!hr_catalog_restore(restoring->daemon->control.catalog, name, json, &problem)) {
+        log_event(restoring->daemon, HR_LOG_ERROR, "limit_left_out",
+                  HR_LOG_FIELDS(hr_log_text("what", hr_span_of(problem.what)),
+                                hr_log_text("where", hr_span_of(problem.where))));
+        restoring->left_out++;
+    }
+    return HR_OK;
+}
+
+static enum hr_err visit_counter(void *user, const struct hr_record *record)
+{
+    struct restoring *restoring = user;
+    struct hr_counter_image image;
+    enum hr_err err = hr_counter_decode(record, &image);
+    if (err == HR_OK) {
+        int64_t elapsed_ns = hr_down_time_since(&restoring->down, image.saved_at);
+        hr_shard_restore_counter(restoring->daemon->shard, &image, elapsed_ns, restoring->now);
+    }
+    return err;
+}
+
+static enum hr_err visit_lease(void *user, const struct hr_record *record)
+{
+    struct restoring *restoring = user;
+    struct hr_lease_image image;
+    enum hr_err err = hr_lease_decode(record, &image);
+    if (err == HR_OK) {
+        int64_t elapsed_ns = hr_down_time_since(&restoring->down, image.saved_at);
+        hr_shard_restore_lease(restoring->daemon->shard, &image, elapsed_ns, restoring->now);
+    }
+    return err;
+}
+
+static bool load_kind(struct restoring *restoring, enum hr_record_kind kind, hr_store_visit *visit, const char *what,
+                      struct hr_problem *problem)
+{
+    struct hr_store_loaded loaded;
+    enum hr_err err = hr_store_load(restoring->daemon->store, kind, visit, restoring, &loaded);
+    if (loaded.bad > 0) {
+        log_event(restoring->daemon, HR_LOG_ERROR, "records_damaged",
+                  HR_LOG_FIELDS(hr_log_text("kind", hr_span_of(what)), hr_log_uint("count", loaded.bad)));
+    }
+    if (err == HR_OK) {
+        return true;
+    }
+    hr_problem_what(problem,
+                    err == HR_E_INVALID ? "the store was written by a newer version" : "cannot read the store: %s",
+                    hr_err_text(err));
+    hr_problem_where(problem, "%s", restoring->daemon->data);
+    return false;
+}
+
+static bool restore_limits(struct restoring *restoring, struct hr_problem *problem)
+{
+    struct hr_catalog *catalog = restoring->daemon->control.catalog;
+    if (!load_kind(restoring, HR_RECORD_LIMIT, visit_limit, "limit", problem) ||
+        hr_catalog_prepare_restored(catalog, problem) == NULL) {
+        return false;
+    }
+    hr_catalog_commit(catalog);
+    return true;
+}
+
+/* A store that takes nothing now does not keep the node from serving: it says so in its status. */
+static bool restore_counters(struct restoring *restoring, struct hr_problem *problem)
+{
+    struct daemon *daemon = restoring->daemon;
+    restoring->now = hr_clock_now(&daemon->clock);
+    if (!load_kind(restoring, HR_RECORD_COUNTER, visit_counter, "counter", problem) ||
+        !load_kind(restoring, HR_RECORD_LEASE, visit_lease, "lease", problem)) {
+        return false;
+    }
+    if (!hr_down_time_write(daemon->store, &daemon->clock, HR_CONTROL_TICKETS, problem)) {
+        log_event(daemon, HR_LOG_ERROR, "store_failing", HR_LOG_FIELDS(hr_log_text("what", hr_span_of(problem->what))));
+    }
+    return true;
+}
+
+/* --- the shard --- */
+
+/* A counter is one miss of the cache, and should not be one of the address cache too. Only the limiter, which stands
+ * last: the places of requests that wait are large and mostly empty, and would be filled whole. */
+static void wish_for_huge_pages(const struct daemon *daemon)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *begin = (char *)hr_shard_limiter(daemon->shard), *end = (char *)daemon->shard_memory + daemon->shard_bytes;
+    begin += (page - (uintptr_t)begin % page) % page;
+    if (begin < end) {
+        (void)madvise(begin, (size_t)(end - begin), MADV_HUGEPAGE);
+    }
+}
+
+static bool make_shard(struct daemon *daemon, struct hr_problem *problem)
+{
+    const struct hr_node_config *config = daemon->config;
+    struct hr_shard_config shard = {
+        .sizes = {.counters_max = config->counters_max,
+                  .leases_max = config->leases_max,
+                  .log_blocks_max = config->log_blocks_max,
+                  .reserves_max = config->reserves_max,
+                  .limits_max = HR_LIMITS_MAX,
+                  .saves = true},
+        .secret = daemon->secret,
+        .node = hr_span_of(config->name),
+        .region = hr_span_of(config->region),
+        .flush_interval_ns = (hr_ns)config->flush_interval_ns,
+        .waiting_max = WAITING_MAX,
+        .replies_bytes = REPLIES_BYTES,
+        .replies_max = REPLIES_MAX,
+        .hot_keys_max = HOT_KEYS_MAX,
+    };
+    bool has_serial = getrandom(&shard.first_serial, sizeof(shard.first_serial), 0) == sizeof(shard.first_serial);
+    daemon->shard_bytes = hr_shard_bytes(&shard);
+    daemon->shard_memory =
+        mmap(NULL, daemon->shard_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!has_serial || daemon->shard_bytes == 0 || daemon->shard_memory == MAP_FAILED) {
+        daemon->shard_memory = NULL;
+        hr_problem_what(problem, "cannot get %zu bytes of memory for the counters", daemon->shard_bytes);
+        hr_problem_where(problem, "memory");
+        return false;
+    }
+    daemon->shard = hr_shard_init(&shard, daemon->shard_memory, daemon->shard_bytes);
+    if (daemon->shard != NULL) {
+        wish_for_huge_pages(daemon);
+    }
+    return daemon->shard != NULL;
+}
+
+/* Limits, store, shard: all that must be there before anybody can be answered. */
+static bool prepare(struct daemon *daemon, struct hr_problem *problem)
+{
+    const struct hr_node_config *config = daemon->config;
+    struct restoring restoring = {.daemon = daemon};
+    bool has_secret = config->secret_file[0] != '\0' ? hr_secret_read(config->secret_file, &daemon->secret, problem)
+                                                     : hr_secret_keep(daemon->data, &daemon->secret, problem);
+    daemon->control.catalog =
+        has_secret ? hr_catalog_new(config->limits[0] == '\0' ? NULL : config->limits, problem) : NULL;
+    if (daemon->control.catalog == NULL || !open_store(daemon, problem) ||
+        !hr_down_time_read(daemon->store, &daemon->clock, &restoring.down, problem) ||
+        !restore_limits(&restoring, problem) || !make_shard(daemon, problem)) {
+        return false;
+    }
+    struct hr_now now = hr_clock_now(&daemon->clock);
+    if (hr_shard_load(daemon->shard, hr_catalog_set(daemon->control.catalog), now) != HR_OK) {
+        hr_problem_what(problem, "more limits than a node has room for");
+        hr_problem_where(problem, "%s", config->limits);
+        return false;
+    }
+    return restore_counters(&restoring, problem);
+}
+
+/* --- signals and the end --- */
+
+/* The worker has one user for both of its callbacks: the control, which lies in the daemon. */
+static void worker_stopped(void *user)
+{
+    struct daemon *daemon = (struct daemon *)(void *)((char *)user - offsetof(struct daemon, control));
+    if (daemon->control.http != NULL) {
+        hr_http_server_close(daemon->control.http, NULL, NULL);
+        daemon->control.http = NULL;
+    }
+    for (size_t i = 0; daemon->has_signals && i < 3; i++) {
+        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+    if (number == SIGHUP) {
+        hr_control_reload(&daemon->control, hr_clock_now(&daemon->clock));
+        return;
+    }
+    if (daemon->control.is_draining) {
+        _exit(1); /* told twice: at once */
+    }
+    daemon->control.is_draining = true;
+    log_event(daemon, HR_LOG_INFO, "draining", HR_LOG_FIELDS(hr_log_int("signal", number)));
+    hr_worker_drain(daemon->control.worker);
+}
+
+static bool listen_to_signals(struct daemon *daemon)
+{
+    static const int numbers[3] = {SIGHUP, SIGTERM, SIGINT};
+    for (size_t i = 0; i < 3; i++) {
+        if (uv_signal_init(&daemon->loop, &daemon->signals[i]) != 0) {
+            return false;
+        }
+        daemon->signals[i].data = daemon;
+        if (uv_signal_start(&daemon->signals[i], on_signal, numbers[i]) != 0) {
+            return false;
+        }
+    }
+    daemon->has_signals = true;
+    return true;
+}
+
+/* --- listeners --- */
+
+static bool open_worker(struct daemon *daemon, struct hr_problem *problem)
+{
+    const struct hr_worker_config config = {
+        .loop = &daemon->loop,
+        .shard = daemon->shard,
+        .clock = &daemon->clock,
+        .store = daemon->store,
+        .listen = daemon->config->listen.rpc,
+        .connections_max = daemon->config->connections_max,
+        .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX, .in_flight_max = daemon->config->in_flight_max},
+        .control = hr_control_answer,
+        .stopped = worker_stopped,
+        .user = &daemon->control,
+    };
+    struct hr_worker *worker = NULL;
+    if (hr_worker_open(&config, &worker, problem) != HR_OK) {
+        return false;
+    }
+    daemon->worker = daemon->control.worker = worker;
+    return true;
+}
+
+static bool open_http(struct daemon *daemon, struct hr_problem *problem)
+{
+    const struct hr_address *listen = &daemon->config->listen.http;
+    struct sockaddr_storage address;
+    char text[HR_ADDRESS_TEXT_BYTES];
+    if (listen->host[0] == '\0') {
+        return true;
+    }
+    (void)hr_address_text(listen, text);
+    hr_problem_where(problem, "listen.http %s", text);
+    if (uv_ip4_addr(listen->host, listen->port, (struct sockaddr_in *)&address) != 0 &&
+        uv_ip6_addr(listen->host, listen->port, (struct sockaddr_in6 *)&address) != 0) {
+        hr_problem_what(problem, "expected a numeric address for http");
+        return false;
+    }
+    const struct hr_http_server_options options = {.pages = {hr_control_find_page, &daemon->control},
+                                                   .connections_max = HR_HTTP_CONNECTIONS_MAX,
+                                                   .idle_ms = HR_HTTP_IDLE_MS};
+    if (hr_http_server_open(&daemon->loop, (const struct sockaddr *)&address, &options, &daemon->control.http) ==
+        HR_OK) {
+        return true;
+    }
+    hr_problem_what(problem, "cannot listen: %s", strerror(errno));
+    daemon->control.http = NULL;
+    return false;
+}
+
+static void announce(struct daemon *daemon)
+{
+    struct hr_address rpc = daemon->config->listen.rpc, http = daemon->config->listen.http;
+    char rpc_text[HR_ADDRESS_TEXT_BYTES], http_text[HR_ADDRESS_TEXT_BYTES] = "";
+    rpc.port = hr_worker_port(daemon->control.worker);
+    (void)hr_address_text(&rpc, rpc_text);
+    if (daemon->control.http != NULL) {
+        http.port = hr_http_server_port(daemon->control.http);
+        (void)hr_address_text(&http, http_text);
+    }
+    const char *doubt = hr_node_config_doubt(daemon->config);
+    if (doubt != NULL) {
+        log_event(daemon, HR_LOG_WARN, "config", HR_LOG_FIELDS(hr_log_text("doubt", hr_span_of(doubt))));
+    }
+    struct hr_shard_counts counts = hr_shard_counts(daemon->shard);
+    log_event(daemon, HR_LOG_INFO, "ready",
+              HR_LOG_FIELDS(hr_log_text("node", hr_span_of(daemon->config->name)),
+                            hr_log_text("rpc", hr_span_of(rpc_text)), hr_log_text("http", hr_span_of(http_text)),
+                            hr_log_uint("limits", hr_catalog_set(daemon->control.catalog)->limit_count),
+                            hr_log_uint("restored", counts.restored)));
+    if (daemon->is_dev) {
+        (void)printf("headroomd: rpc %s, http http://%s, data %s\nstop it with Ctrl-C\n", rpc_text, http_text,
+                     daemon->data);
+        (void)fflush(stdout);
+    }
+}
+
+/* --- from start to end --- */
+
+static bool serve(struct daemon *daemon, struct hr_problem *problem)
+{
+    struct hr_control *control = &daemon->control;
+    control->started = control->reloaded = hr_clock_now(&daemon->clock);
+    bool is_up = open_worker(daemon, problem) && open_http(daemon, problem);
+    if (is_up && !listen_to_signals(daemon)) {
+        hr_problem_what(problem, "cannot listen to signals");
+        hr_problem_where(problem, "start");
+        is_up = false;
+    }
+    if (is_up) {
+        announce(daemon);
+    } else if (control->worker != NULL) {
+        hr_worker_drain(control->worker);
+    }
+    (void)uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    return is_up;
+}
+
+static void remove_own_data(const struct daemon *daemon)
+{
+    static const char *const files[] = {"store/data.mdb", "store/lock.mdb", "store/headroom.lock", "store", "secret"};
+    char path[sizeof(daemon->data) + 32];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", daemon->data, files[i]);
+        (void)remove(path); /* what is not there need not be removed */
+    }
+    (void)rmdir(daemon->data);
+}
+
+static void close_all(struct daemon *daemon)
+{
+    struct hr_worker *worker = daemon->worker;
+    hr_store_close(daemon->store); /* answers all tickets first */
+    daemon->worker = NULL;
+    if (worker != NULL) {
+        hr_worker_free(worker);
+    }
+    hr_catalog_free(daemon->control.catalog);
+    free(daemon->control.page);
+    if (daemon->shard_memory != NULL) {
+        (void)munmap(daemon->shard_memory, daemon->shard_bytes);
+    }
+    if (daemon->owns_data) {
+        remove_own_data(daemon);
+    }
+}
+
+bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *ret_problem)
+{
+    struct daemon *daemon = calloc(1, sizeof(*daemon));
+    if (daemon == NULL || uv_loop_init(&daemon->loop) != 0) {
+        free(daemon);
+        hr_problem_what(ret_problem, "not enough memory");
+        hr_problem_where(ret_problem, "start");
+        return false;
+    }
+    daemon->config = options->config;
+    daemon->is_dev = options->is_dev;
+    daemon->log_fd.fd = STDERR_FILENO;
+    daemon->log =
+        (struct hr_log){options->config->log_format, options->config->log_level_min, hr_log_fd_sink, &daemon->log_fd};
+    daemon->control.config = options->config;
+    daemon->control.log = &daemon->log;
+    daemon->control.clock = &daemon->clock;
+    daemon->control.watch = &daemon->watch;
+    hr_clock_start(&daemon->clock);
+    bool is_done = uv_mutex_init(&daemon->watch.mutex) == 0 && make_data_folder(daemon, ret_problem) &&
+                   prepare(daemon, ret_problem);
+    daemon->control.shard = daemon->shard;
+    daemon->control.store = daemon->store;
+    is_done = is_done && serve(daemon, ret_problem);
+    close_all(daemon);
+    uv_mutex_destroy(&daemon->watch.mutex);
+    if (uv_loop_close(&daemon->loop) != 0) {
+        log_event(daemon, HR_LOG_ERROR, "handles_left_open", 0, NULL);
+    } else if (is_done) {
+        log_event(daemon, HR_LOG_INFO, "stopped", 0, NULL);
+    }
+    free(daemon);
+    return is_done;
+}

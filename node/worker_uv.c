@@ -1,0 +1,461 @@
+#include "node/worker_uv.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+
+/* While draining, the store is asked again this long after it failed, and the loop wakes up this often. */
+#define DRAIN_STEP_NS (10 * HR_NS_PER_MS)
+
+/* However far off the shard's next deadline is: a stepped clock must not put it to sleep. */
+#define SLEEP_MS_MAX 1000
+
+/* SERVING until hr_worker_drain, then each in turn:
+ *
+ *   ANSWERING  requests wait for the store
+ *   SAVING     what is left to be saved goes to the store, batch by batch
+ *   FLUSHING   connections are sent what is to be sent, and closed
+ *   CLOSING    no connection is left, and the worker's own handles close
+ *   STOPPED */
+enum phase { SERVING, ANSWERING, SAVING, FLUSHING, CLOSING, STOPPED };
+
+/* The store's answer, on its way from the store's thread. A shard has one batch on its way at a time: there is never
+ * more than one. */
+struct mailbox {
+    uv_mutex_t lock;
+    bool is_open; /* `wake` may be sent */
+    bool is_full;
+    struct hr_store_result result;
+};
+
+struct hr_worker {
+    struct hr_worker_config config;
+    struct hr_connections *connections;
+    uint16_t port;
+    enum phase phase;
+    bool is_abandoned;  /* it could not be opened: it frees itself when its handles are closed */
+    bool is_committing; /* the store owes a result */
+    bool is_saved;      /* SAVING: nothing is left to be saved */
+    uint64_t ticket;    /* the shard's, of what is being committed */
+    uint64_t waiting;   /* requests that the shard will answer later */
+    hr_ns retry_at;     /* SAVING: the store failed, and is not asked before */
+    hr_ns phase_ends_at;
+    hr_ns timer_is_for;
+    struct mailbox mailbox;
+    uint32_t handles; /* of the four below, those that are not closed */
+    uv_tcp_t listener;
+    uv_prepare_t turn;
+    uv_timer_t timer;
+    uv_async_t wake;
+};
+
+/* --- requests --- */
+
+static void answer_elsewhere(struct hr_worker *worker, const struct hr_call *call, struct hr_now now,
+                             struct hr_packer *out)
+{
+    if (worker->config.control != NULL) {
+        worker->config.control(worker->config.user, call, now, out);
+    }
+    if (out->wanted == 0) {
+        struct hr_fault fault;
+        hr_fault_set(&fault, HR_CODE_UNIMPLEMENTED, "this node has no method ");
+        hr_fault_quote(&fault, hr_method_name(call->method));
+        hr_pack_error(out, call->msgid, &fault);
+    }
+}
+
+static enum hr_served serve(void *user, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
+{
+    struct hr_worker *worker = user;
+    enum hr_served served = hr_shard_serve(worker->config.shard, call, now, out);
+    if (served == HR_SERVED_WAITING) {
+        worker->waiting++;
+        return served;
+    }
+    if (served == HR_SERVED_ELSEWHERE) {
+        answer_elsewhere(worker, call, now, out);
+    }
+    return HR_SERVED_ANSWERED;
+}
+
+static void deliver_answers(struct hr_worker *worker, struct hr_now now)
+{
+    for (;;) {
+        struct hr_packer answer = hr_connections_begin_answer(worker->connections);
+        struct hr_call call;
+        if (!hr_shard_next_answer(worker->config.shard, now, &answer, &call)) {
+            return;
+        }
+        worker->waiting--;
+        hr_connections_end_answer(worker->connections, &call, &answer);
+    }
+}
+
+/* --- the store --- */
+
+void hr_worker_persisted(struct hr_worker *worker, const struct hr_store_result *result)
+{
+    struct mailbox *mailbox = &worker->mailbox;
+    uv_mutex_lock(&mailbox->lock);
+    mailbox->result = *result;
+    mailbox->is_full = true;
+    if (mailbox->is_open) {
+        (void)uv_async_send(&worker->wake); /* fails only for what is no async handle */
+    }
+    uv_mutex_unlock(&mailbox->lock);
+}
+
+static bool take_mail(struct mailbox *mailbox, struct hr_store_result *ret_result)
+{
+    uv_mutex_lock(&mailbox->lock);
+    bool is_full = mailbox->is_full;
+    *ret_result = mailbox->result;
+    mailbox->is_full = false;
+    uv_mutex_unlock(&mailbox->lock);
+    return is_full;
+}
+
+static void close_mailbox(struct mailbox *mailbox)
+{
+    uv_mutex_lock(&mailbox->lock);
+    mailbox->is_open = false;
+    uv_mutex_unlock(&mailbox->lock);
+}
+
+static void settle(struct hr_worker *worker, enum hr_err err, struct hr_now now)
+{
+    worker->is_committing = false;
+    worker->retry_at = err == HR_OK ? 0 : now.steady + DRAIN_STEP_NS;
+    hr_shard_persisted(worker->config.shard, worker->ticket, err, now);
+}
+
+static void take_result(struct hr_worker *worker, struct hr_now now)
+{
+    struct hr_store_result result;
+    if (worker->is_committing && take_mail(&worker->mailbox, &result)) {
+        settle(worker, result.err, now);
+    }
+}
+
+static void commit(struct hr_worker *worker, const struct hr_store_batch *batch, struct hr_now now)
+{
+    uint64_t number = worker->config.number;
+    worker->is_committing = true;
+    enum hr_err err = hr_store_commit(worker->config.store, number << HR_WORKER_TICKET_BITS | worker->ticket, batch);
+    if (err != HR_OK) {
+        settle(worker, err, now);
+    }
+}
+
+/* Gives the store what is due; while saving, whatever there is. */
+static void commit_next(struct hr_worker *worker, struct hr_now now)
+{
+    bool is_last = worker->phase == SAVING;
+    if (worker->is_committing || worker->phase > SAVING || (is_last && now.steady < worker->retry_at)) {
+        return;
+    }
+    const struct hr_store_batch *batch = NULL;
+    if (worker->config.store != NULL) {
+        batch = hr_shard_next_batch(worker->config.shard, now, is_last, &worker->ticket);
+    }
+    if (batch != NULL) {
+        commit(worker, batch, now);
+    }
+    worker->is_saved = is_last && batch == NULL;
+}
+
+/* --- the end --- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct hr_worker *worker = handle->data;
+    if (--worker->handles > 0) {
+        return;
+    }
+    worker->phase = STOPPED;
+    if (worker->is_abandoned) {
+        hr_worker_free(worker);
+    } else if (worker->config.stopped != NULL) {
+        worker->config.stopped(worker->config.user);
+    }
+}
+
+/* All but the listener, which goes first. */
+static void close_handles(struct hr_worker *worker)
+{
+    close_mailbox(&worker->mailbox);
+    uv_close((uv_handle_t *)&worker->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&worker->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&worker->wake, on_handle_closed);
+}
+
+static void enter_phase(struct hr_worker *worker, enum phase phase, struct hr_now now)
+{
+    worker->phase = phase;
+    worker->phase_ends_at = phase == SAVING ? worker->phase_ends_at : now.steady + HR_DRAIN_NS_MAX;
+    if (phase == SAVING) {
+        hr_shard_drain(worker->config.shard);
+    } else if (phase == FLUSHING) {
+        hr_connections_end_all(worker->connections, now);
+    } else if (phase == CLOSING) {
+        close_handles(worker);
+    }
+}
+
+static bool phase_is_over(struct hr_worker *worker, hr_ns now)
+{
+    bool is_overdue = now >= worker->phase_ends_at;
+    switch (worker->phase) {
+    case ANSWERING:
+        return (worker->waiting == 0 && !worker->is_committing) || is_overdue;
+    case SAVING:
+        return worker->is_saved || is_overdue;
+    case FLUSHING:
+        if (is_overdue) {
+            hr_connections_close_all(worker->connections);
+        }
+        return hr_connections_are_gone(worker->connections);
+    case SERVING:
+    case CLOSING:
+    case STOPPED:
+        return false;
+    }
+    return false;
+}
+
+/* Goes on to the next phase where the present one is over. A store that has stalled is not waited for: there is nothing
+ * that could be saved then. */
+static bool advance(struct hr_worker *worker, struct hr_now now)
+{
+    if (!phase_is_over(worker, now.steady)) {
+        return false;
+    }
+    enum phase next = worker->phase + 1;
+    enter_phase(worker, next == SAVING && worker->is_committing ? FLUSHING : next, now);
+    return true;
+}
+
+void hr_worker_drain(struct hr_worker *worker)
+{
+    if (worker->phase != SERVING) {
+        return;
+    }
+    uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
+    hr_connections_stop_reading(worker->connections);
+    enter_phase(worker, ANSWERING, hr_clock_now(worker->config.clock));
+}
+
+/* --- turns --- */
+
+/* The timer and the store do no more than wake the loop up: what is to be done then, the turn does. */
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    (void)wake;
+}
+
+static void set_timer(struct hr_worker *worker, hr_ns now)
+{
+    hr_ns deadline = hr_shard_deadline(worker->config.shard);
+    if (worker->phase != SERVING && deadline > now + DRAIN_STEP_NS) {
+        deadline = now + DRAIN_STEP_NS;
+    }
+    if (uv_is_active((uv_handle_t *)&worker->timer) && deadline == worker->timer_is_for) {
+        return;
+    }
+    int64_t sleep_ms = deadline > now ? hr_ms_ceil(deadline - now) : 1;
+    worker->timer_is_for = deadline;
+    (void)uv_timer_start(&worker->timer, on_timer, (uint64_t)(sleep_ms < SLEEP_MS_MAX ? sleep_ms : SLEEP_MS_MAX), 0);
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct hr_worker *worker = turn->data;
+    struct hr_now now = hr_clock_now(worker->config.clock);
+    take_result(worker, now);
+    hr_shard_tick(worker->config.shard, now);
+    deliver_answers(worker, now);
+    hr_connections_turn(worker->connections, now);
+    do {
+        commit_next(worker, now);
+    } while (advance(worker, now));
+    if (worker->phase < CLOSING) {
+        set_timer(worker, now.steady);
+    }
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct hr_worker *worker = listener->data;
+    hr_connections_accept(worker->connections, listener, status);
+}
+
+/* --- the start --- */
+
+static void explain(struct hr_problem *problem, const struct hr_address *address, const char *why)
+{
+    char text[HR_ADDRESS_TEXT_BYTES];
+    (void)hr_address_text(address, text);
+    hr_problem_what(problem, "cannot listen: %s", why);
+    hr_problem_where(problem, "%s", text);
+}
+
+/* The descriptor of a socket that listens on one of the addresses that a name has, or -1 with errno. */
+static int listen_on(const struct addrinfo *info, bool shares_port)
+{
+    int on = 1;
+    int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+        (!shares_port || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0) &&
+        bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        return fd;
+    }
+    int saved = errno;
+    (void)close(fd); /* what went wrong before is what counts */
+    errno = saved;
+    return -1;
+}
+
+static enum hr_err open_socket(const struct hr_worker_config *config, int *ret_fd, struct hr_problem *problem)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found;
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", (unsigned)config->listen.port);
+    int status = getaddrinfo(config->listen.host, port, &hints, &found);
+    if (status != 0) {
+        explain(problem, &config->listen, gai_strerror(status));
+        return HR_E_IO;
+    }
+    *ret_fd = listen_on(found, config->shares_port);
+    if (*ret_fd < 0) {
+        explain(problem, &config->listen, strerror(errno));
+    }
+    freeaddrinfo(found);
+    return *ret_fd < 0 ? HR_E_IO : HR_OK;
+}
+
+static uint16_t port_of(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } name = {0};
+    socklen_t bytes = sizeof(name);
+    (void)getsockname(fd, &name.any, &bytes); /* fails only for what is no socket */
+    return ntohs(name.any.sa_family == AF_INET6 ? name.v6.sin6_port : name.v4.sin_port);
+}
+
+/* False: descriptors or memory are used up. What was begun then closes by itself. */
+static bool open_handles(struct hr_worker *worker, int fd)
+{
+    uv_loop_t *loop = worker->config.loop;
+    if (uv_async_init(loop, &worker->wake, on_wake) != 0) {
+        (void)close(fd); /* no byte was written to it */
+        hr_worker_free(worker);
+        return false;
+    }
+    (void)uv_timer_init(loop, &worker->timer); /* these three never fail: they take nothing from the system yet */
+    (void)uv_prepare_init(loop, &worker->turn);
+    (void)uv_tcp_init(loop, &worker->listener);
+    worker->handles = 4;
+    worker->wake.data = worker;
+    worker->timer.data = worker;
+    worker->turn.data = worker;
+    worker->listener.data = worker;
+    bool is_taken = uv_tcp_open(&worker->listener, fd) == 0;
+    if (is_taken && uv_listen((uv_stream_t *)&worker->listener, BACKLOG, on_connection) == 0) {
+        (void)uv_prepare_start(&worker->turn, on_turn); /* fails only without a callback */
+        worker->mailbox.is_open = true;
+        return true;
+    }
+    if (!is_taken) {
+        (void)close(fd);
+    }
+    worker->is_abandoned = true;
+    uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
+    close_handles(worker);
+    return false;
+}
+
+static struct hr_worker *new_worker(const struct hr_worker_config *config)
+{
+    struct hr_worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return NULL;
+    }
+    const struct hr_connections_config connections = {.loop = config->loop,
+                                                      .clock = config->clock,
+                                                      .connections_max = config->connections_max,
+                                                      .session = config->session,
+                                                      .serve = serve,
+                                                      .user = worker};
+    worker->config = *config;
+    worker->connections = hr_connections_new(&connections);
+    if (worker->connections == NULL || uv_mutex_init(&worker->mailbox.lock) != 0) {
+        if (worker->connections != NULL) {
+            hr_connections_free(worker->connections);
+        }
+        free(worker);
+        return NULL;
+    }
+    return worker;
+}
+
+enum hr_err hr_worker_open(const struct hr_worker_config *config, struct hr_worker **ret_worker,
+                           struct hr_problem *ret_problem)
+{
+    int fd;
+    if (config->connections_max == 0 || config->connections_max > HR_CONNECTIONS_MAX) {
+        explain(ret_problem, &config->listen, "the number of connections is out of range");
+        return HR_E_RANGE;
+    }
+    enum hr_err err = open_socket(config, &fd, ret_problem);
+    if (err != HR_OK) {
+        return err;
+    }
+    struct hr_worker *worker = new_worker(config);
+    if (worker == NULL) {
+        (void)close(fd); /* no byte was written to it */
+    }
+    uint16_t port = worker != NULL ? port_of(fd) : 0;
+    if (worker == NULL || !open_handles(worker, fd)) {
+        explain(ret_problem, &config->listen, "out of memory or descriptors");
+        return HR_E_MEMORY;
+    }
+    worker->port = port;
+    *ret_worker = worker;
+    return HR_OK;
+}
+
+void hr_worker_free(struct hr_worker *worker)
+{
+    hr_connections_free(worker->connections);
+    uv_mutex_destroy(&worker->mailbox.lock);
+    free(worker);
+}
+
+uint16_t hr_worker_port(const struct hr_worker *worker)
+{
+    return worker->port;
+}
+
+const struct hr_connections_stats *hr_worker_stats(const struct hr_worker *worker)
+{
+    return hr_connections_stats(worker->connections);
+}

@@ -1,0 +1,83 @@
+/* Worker: drives one shard on one libuv loop: connections, timer, and the store.
+ *
+ * In each turn of the loop, before it waits for events: what the store has answered, the shard's work that comes with
+ * time, the answers that have become ready, and the next batch, so that all that one turn's requests want saved goes
+ * together. Requests themselves are answered in the read callbacks (connection_uv.h).
+ *
+ * A node has one or more workers, each with a loop, a shard and a thread of its own; they share the clock, and the
+ * store, whose tickets carry the worker's number.
+ *
+ * Thread: the loop's, but for hr_worker_persisted. Memory: heap. The process ignores SIGPIPE. */
+#ifndef HR_NODE_WORKER_UV_H
+#define HR_NODE_WORKER_UV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "node/address_text.h"
+#include "node/clock_uv.h"
+#include "node/connection_uv.h"
+#include "node/problem.h"
+#include "node/shard.h"
+#include "storage/storage.h"
+
+/* A drain takes at most this long to answer and save, and once more to send. */
+#define HR_DRAIN_NS_MAX (2 * HR_NS_PER_S)
+
+#define HR_WORKER_TICKET_BITS 48
+
+struct hr_worker;
+
+/* Answers a method that is not a shard's, at once. Where it packs nothing the answer is UNIMPLEMENTED. */
+typedef void hr_worker_control(void *user, const struct hr_call *call, struct hr_now now, struct hr_packer *out);
+
+/* The worker has no handle on the loop any more. */
+typedef void hr_worker_stopped(void *user);
+
+struct hr_worker_config {
+    uv_loop_t *loop;        /* the caller runs it */
+    struct hr_shard *shard; /* with its limits and what was restored; this and the next two are borrowed for life */
+    const struct hr_clock *clock;
+    struct hr_store *store;   /* NULL: nothing is saved */
+    uint16_t number;          /* among the node's workers */
+    bool shares_port;         /* other workers listen on the same port: SO_REUSEPORT */
+    struct hr_address listen; /* a name is looked up, which may take a while; port 0: any that is free */
+    uint32_t connections_max; /* 1 to HR_CONNECTIONS_MAX */
+    struct hr_session_limits session;
+    hr_worker_control *control; /* may be NULL */
+    hr_worker_stopped *stopped; /* may be NULL */
+    void *user;                 /* of both */
+};
+
+/* Listens; requests are answered as soon as the loop runs. HR_E_IO: it cannot listen there; *ret_problem says why.
+ * HR_E_MEMORY: the heap or the process's descriptors are used up. HR_E_RANGE: connections_max. On error nothing is left
+ * but handles that may still be closing: the loop must be run once more before it is closed. */
+HR_MUST enum hr_err hr_worker_open(const struct hr_worker_config *config, struct hr_worker **ret_worker,
+                                   struct hr_problem *ret_problem);
+
+/* The port that it listens on. */
+uint16_t hr_worker_port(const struct hr_worker *worker);
+
+/* For the store's done callback: hands over the result of a ticket to the worker whose number it carries, while that
+ * has not been freed. Any thread; O(1). */
+void hr_worker_persisted(struct hr_worker *worker, const struct hr_store_result *result);
+
+static inline uint16_t hr_worker_number_of(uint64_t ticket)
+{
+    return (uint16_t)(ticket >> HR_WORKER_TICKET_BITS);
+}
+
+/* A clean stop: accepts and reads no more, answers what waits, saves all there is to save, sends what is to be sent,
+ * and closes all handles; then `stopped` is called. Calling it again changes nothing. */
+void hr_worker_drain(struct hr_worker *worker);
+
+/* Requires: it has stopped, and the store has answered all tickets (hr_store_settle). */
+void hr_worker_free(struct hr_worker *worker);
+
+/* Borrowed, and kept up to date. */
+const struct hr_connections_stats *hr_worker_stats(const struct hr_worker *worker);
+
+#endif
