@@ -1,0 +1,216 @@
+"""Kills a node with SIGKILL at random moments under load, again and again, and counts what it has admitted.
+
+    python3 kill9.py BUILD --durability reserved|periodic [--rounds N] [--seed S]
+
+After each restart the node says what it holds as spent. Reserved: never less than the answers that were received, and
+at most a chunk or two more than what was asked for. Periodic: never less than what had been received an interval before
+it died. Then a lease must still be there after either end, a clean stop must lose nothing at all, and the rest of the
+quota is spent, so that the sum shows as well that nothing was given twice."""
+import argparse
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+
+from node import Node
+
+QUOTA = 4_000_000_000  # more than any machine spends in these rounds
+SLOTS = 10
+PIPELINE = 32
+CONNECTIONS = 3
+COST_MAX = 200
+# What a change may wait until it is on the disk: the interval, and two commits on a slow machine.
+FLUSH_S = 1.0
+CHUNK_MAX = QUOTA // 8 + 1
+
+LIMITS = """limits:
+  - name: spend
+    when: {{do: spend}}
+    algorithm: quota
+    quota: {quota}/year
+    durability: {durability}
+  - name: hold
+    when: {{do: hold}}
+    algorithm: concurrency
+    slots: {slots}
+    ttl: 1h
+"""
+
+
+class Load(threading.Thread):
+    """One connection that keeps some requests under way until the node is gone."""
+
+    def __init__(self, node, seed):
+        super().__init__(daemon=True)
+        self.client = node.client()
+        self.random = random.Random(seed)
+        self.under_way = {}
+        self.received = []  # (when, cost) of each answer that admitted
+        self.refused = 0
+        self.failure = None
+
+    def run(self):
+        try:
+            while True:
+                while len(self.under_way) < PIPELINE:
+                    self.send()
+                self.receive()
+        except OSError:
+            pass  # it was killed
+        except Exception as failure:  # pylint: disable=broad-exception-caught
+            self.failure = failure
+        self.client.close()
+
+    def send(self):
+        cost = self.random.randint(1, COST_MAX)
+        self.under_way[self.client.msgid + 1] = cost
+        self.client.send("check", {"attributes": {"do": "spend"}, "cost": cost, "detail": False})
+
+    def receive(self):
+        msgid, error, result = self.client.next()
+        cost = self.under_way.pop(msgid)
+        if error is not None:
+            self.refused += 1
+        elif result["allowed"]:
+            self.received.append((time.monotonic(), cost))
+
+
+def spent(client):
+    row = client.ask("check", attributes={"do": "spend"}, peek=True)["limits"][0]
+    return QUOTA - row["remaining"]
+
+
+def spend(client, cost):
+    return cost if client.ask("check", attributes={"do": "spend"}, cost=cost)["allowed"] else 0
+
+
+class Round:
+    """One life of the node under load."""
+
+    def __init__(self, node, chance):
+        loads = [Load(node, chance.random()) for _ in range(CONNECTIONS)]
+        for load in loads:
+            load.start()
+        time.sleep(chance.choice((0.005, 0.05, 0.2, 0.4)) * chance.random() + 0.002)
+        self.killed_at = time.monotonic()
+        node.kill()
+        for load in loads:
+            load.join(20)
+            assert not load.is_alive(), "a connection outlived its node"
+            assert load.failure is None, repr(load.failure)
+        self.received = sum(cost for load in loads for _, cost in load.received)
+        self.early = sum(cost for load in loads for at, cost in load.received if at < self.killed_at - FLUSH_S)
+        self.unanswered = sum(sum(load.under_way.values()) for load in loads)
+        self.refused = sum(load.refused for load in loads)
+
+
+class Counted:
+    def __init__(self):
+        self.received = 0
+        self.lost = 0       # spent after the restart, and never answered
+        self.worst_loss = 0
+        self.again = 0      # answered, and not spent after the restart
+
+
+def check_round(durability, one, before, after, counted):
+    """before, after: what the node held as spent when the round began, and when it came back."""
+    known = before + one.received
+    counted.received += one.received
+    counted.lost += max(after - known, 0)
+    counted.again += max(known - after, 0)
+    counted.worst_loss = max(counted.worst_loss, after - known)
+    if durability == "reserved":
+        assert after >= known, f"admitted {known}, but after the crash only {after} is spent"
+        assert after <= known + one.unanswered + 2 * CHUNK_MAX, f"a crash lost {after - known} units"
+    else:
+        assert after >= before + one.early, f"{before + one.early} were spent an interval ago, now {after}"
+        assert after <= known + one.unanswered, f"spent {after}, but only {known + one.unanswered} was asked for"
+    assert one.refused == 0, f"{one.refused} requests were refused"
+
+
+def check_lease(node, end):
+    """A lease that was given before this end of the node is there after it, and can be released, once."""
+    client = node.client()
+    lease = client.ask("check", attributes={"do": "hold"}, cost=3)["limits"][0]["lease"]
+    if end == node.kill:
+        time.sleep(FLUSH_S)  # periodic: what is younger may be lost
+    end()
+    node.start()
+    client = node.client()
+    row = client.ask("check", attributes={"do": "hold"}, peek=True)["limits"][0]
+    assert row["remaining"] == SLOTS - 3, row
+    assert client.ask("release", lease=lease)["released"] is True
+    assert client.ask("release", lease=lease)["released"] is False
+    row = client.ask("check", attributes={"do": "hold"}, peek=True)["limits"][0]
+    assert row["remaining"] == SLOTS, row
+
+
+def check_clean_stop(node):
+    client = node.client()
+    received = spend(client, 7)
+    known = spent(client)
+    node.stop()
+    node.start()
+    client = node.client()
+    assert spent(client) == known, f"{known} was spent before a clean stop, {spent(client)} after it"
+    return received
+
+
+def check_the_rest(client, counted, durability):
+    """Spends all that is left: what was admitted in all, and what crashes have cost, is the quota."""
+    left = QUOTA - spent(client)
+    while left > 0:
+        cost = min(left, QUOTA // 64)
+        counted.received += spend(client, cost)
+        left -= cost
+    assert spend(client, 1) == 0, "more than the quota was admitted"
+    total = counted.received + counted.lost - counted.again
+    assert total == QUOTA, f"{total} of {QUOTA} are accounted for"
+    if durability == "reserved":
+        assert counted.received <= QUOTA, f"{counted.received} of {QUOTA} were admitted"
+
+
+def run(arguments, folder):
+    chance = random.Random(arguments.seed)
+    node = Node(arguments.build, os.path.join(folder, "data"),
+                LIMITS.format(quota=QUOTA, durability=arguments.durability, slots=SLOTS))
+    counted = Counted()
+    try:
+        node.start()
+        before = 0
+        for number in range(arguments.rounds):
+            try:
+                one = Round(node, chance)
+                node.start()
+                after = spent(node.client())
+                check_round(arguments.durability, one, before, after, counted)
+            except AssertionError as failure:
+                raise AssertionError(f"round {number}: {failure}") from failure
+            before = after
+        for end in (node.stop, node.kill):
+            check_lease(node, end)
+        counted.received += check_clean_stop(node)
+        check_the_rest(node.client(), counted, arguments.durability)
+        node.stop()
+    finally:
+        node.kill()
+    print(f"{arguments.rounds} crashes, {arguments.durability}: {counted.received} of {QUOTA} admitted, "
+          f"{counted.lost} lost to crashes (at most {counted.worst_loss} by one), {counted.again} admitted twice")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--durability", choices=("reserved", "periodic"), default="reserved")
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        run(arguments, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
