@@ -1,7 +1,10 @@
-/* What a decision costs: nanoseconds, and bytes a counter, with one token bucket per api_key and keys drawn at random,
- * beside a naive chained hash map that keeps the same token bucket under the key's text, in the same run.
+/* What a decision costs: nanoseconds, and bytes a counter, with one token bucket per api_key and keys drawn at random.
+ * In the same run: one call for each request; requests prepared 32 at a time, and then decided, as a node does with
+ * what one read brought; and a naive chained hash map that keeps the same token bucket under the key's text. All three
+ * have their memory in huge pages, where the kernel has any.
  *
- * usage: bench_limiter [--smoke] [SEED]      --smoke: small numbers, only to see that it runs */
+ * usage: bench_limiter [--smoke] [SEED [KEYS]]      --smoke: small numbers, only to see that it runs
+ *                                                  KEYS: this many alone; else a thousand, a million, ten million */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,8 +63,12 @@ struct node {
 struct naive {
     struct node **buckets;
     uint64_t mask;
-    uint64_t bytes; /* as asked of malloc, with its 8 bytes of bookkeeping each */
+    char *nodes; /* one behind the other: no heap's bookkeeping, and as few pages as can be */
+    uint64_t node_bytes, bytes;
 };
+
+/* A node of each key, and what malloc would round it to. */
+#define NODE_BYTES ((sizeof(struct node) + KEY_BYTES + 15) & ~(size_t)15)
 
 static struct naive naive_new(uint64_t keys)
 {
@@ -69,12 +76,11 @@ static struct naive naive_new(uint64_t keys)
     while (map.mask < keys) {
         map.mask <<= 1;
     }
-    map.buckets = calloc(map.mask, sizeof(*map.buckets));
-    map.bytes = map.mask * sizeof(*map.buckets);
+    uint64_t bucket_bytes = map.mask * sizeof(*map.buckets);
+    map.bytes = bucket_bytes + keys * NODE_BYTES;
+    map.buckets = pages(map.bytes);
+    map.nodes = (char *)map.buckets + bucket_bytes;
     map.mask--;
-    if (map.buckets == NULL) {
-        exit(1);
-    }
     return map;
 }
 
@@ -86,27 +92,12 @@ static struct node *naive_find(struct naive *map, const char *key, size_t bytes)
             return *link;
         }
     }
-    struct node *node = calloc(1, sizeof(*node) + bytes);
-    if (node == NULL) {
-        exit(1);
-    }
+    struct node *node = (struct node *)(void *)(map->nodes + map->node_bytes);
+    map->node_bytes += NODE_BYTES;
     node->key_bytes = bytes;
     memcpy(node->key, key, bytes);
-    map->bytes += (sizeof(*node) + bytes + 8 + 15) & ~(size_t)15;
     *link = node;
     return node;
-}
-
-static void naive_free(struct naive *map)
-{
-    for (uint64_t i = 0; i <= map->mask; i++) {
-        while (map->buckets[i] != NULL) {
-            struct node *next = map->buckets[i]->next;
-            free(map->buckets[i]);
-            map->buckets[i] = next;
-        }
-    }
-    free(map->buckets);
 }
 
 static uint64_t naive_check(struct naive *map, const char *key, hr_ns now)
@@ -154,17 +145,47 @@ static void subject_close(struct subject *subject)
     (void)munmap(subject->memory, subject->bytes);
 }
 
+static uint64_t number_of(enum hr_err err, const struct hr_decision *decision)
+{
+    if (err != HR_OK) {
+        fprintf(stderr, "bench_limiter: %s\n", hr_err_text(err));
+        exit(1);
+    }
+    return decision->allowed + decision->rows[0].remaining + (uint64_t)decision->rows[0].reset_after_ms;
+}
+
 static uint64_t subject_check(struct subject *subject, const char *key, hr_ns now)
 {
     static struct hr_decision decision;
     const struct hr_attribute attribute = {HR_SPAN("api_key"), {key, KEY_BYTES}};
     const struct hr_request request = {.attributes = &attribute, .attribute_count = 1, .cost = 1};
     enum hr_err err = hr_limiter_check(subject->limiter, &request, (struct hr_now){now, {now}}, &decision);
-    if (err != HR_OK) {
-        fprintf(stderr, "bench_limiter: %s\n", hr_err_text(err));
-        exit(1);
-    }
-    return decision.allowed + decision.rows[0].remaining + (uint64_t)decision.rows[0].reset_after_ms;
+    return number_of(err, &decision);
+}
+
+/* Requests that arrived together. */
+#define BATCH_REQUESTS 32
+
+struct batch {
+    char keys[BATCH_REQUESTS][KEY_BYTES];
+    struct hr_attribute attributes[BATCH_REQUESTS];
+    struct hr_request requests[BATCH_REQUESTS];
+    struct hr_prepared prepared[BATCH_REQUESTS];
+};
+
+static void batch_prepare(struct batch *batch, struct subject *subject, int i)
+{
+    batch->attributes[i] = (struct hr_attribute){HR_SPAN("api_key"), {batch->keys[i], KEY_BYTES}};
+    batch->requests[i] = (struct hr_request){.attributes = &batch->attributes[i], .attribute_count = 1, .cost = 1};
+    hr_limiter_prepare(subject->limiter, &batch->requests[i], &batch->prepared[i]);
+}
+
+static uint64_t batch_check(struct batch *batch, struct subject *subject, int i, hr_ns now)
+{
+    static struct hr_decision decision;
+    enum hr_err err = hr_limiter_check_prepared(subject->limiter, &batch->requests[i], &batch->prepared[i],
+                                                (struct hr_now){now, {now}}, &decision);
+    return number_of(err, &decision);
 }
 
 /* --- the measurement --- */
@@ -174,30 +195,78 @@ static volatile uint64_t sink;
 #define START_NS (INT64_C(1700000000) * HR_NS_PER_S)
 #define STEP_NS 1000 /* a million requests a second */
 
-enum who { LIMITER, NAIVE, NOBODY };
+/* NOBODY: what drawing and writing the key costs. */
+enum who { PLAIN, BATCH, NAIVE, NOBODY, WHO_COUNT };
 
-/* Nanoseconds a call, over `count` calls with keys at random below `keys`. NOBODY: what drawing and writing the key
- * costs. */
-static double run(enum who who, struct subject *subject, struct naive *map, uint64_t keys, uint64_t count, hr_ns *now,
-                  struct hr_rng *rng)
+struct field {
+    struct subject subject;
+    struct naive map;
+    struct hr_rng rng;
+    hr_ns now;
+    uint32_t keys;
+};
+
+/* Requests one by one. */
+static uint64_t run_single(enum who who, struct field *field, uint64_t count)
 {
     char key[KEY_BYTES];
     uint64_t sum = 0;
-    int64_t begin = clock_ns();
     for (uint64_t i = 0; i < count; i++) {
-        write_key(key, hr_rng_below(rng, keys));
-        *now += STEP_NS;
-        if (who == LIMITER) {
-            sum += subject_check(subject, key, *now);
+        write_key(key, hr_rng_below(&field->rng, field->keys));
+        field->now += STEP_NS;
+        if (who == PLAIN) {
+            sum += subject_check(&field->subject, key, field->now);
         } else if (who == NAIVE) {
-            sum += naive_check(map, key, *now);
+            sum += naive_check(&field->map, key, field->now);
         } else {
             sum += (uint64_t)key[KEY_BYTES - 1] + (uint64_t)key[1];
         }
     }
+    return sum;
+}
+
+static uint64_t run_batch(struct field *field, uint64_t count)
+{
+    static struct batch batch;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; i += BATCH_REQUESTS) {
+        for (int k = 0; k < BATCH_REQUESTS; k++) {
+            write_key(batch.keys[k], hr_rng_below(&field->rng, field->keys));
+            batch_prepare(&batch, &field->subject, k);
+        }
+        for (int k = 0; k < BATCH_REQUESTS; k++) {
+            field->now += STEP_NS;
+            sum += batch_check(&batch, &field->subject, k, field->now);
+        }
+    }
+    return sum;
+}
+
+/* Nanoseconds a call, over `count` calls with keys at random. */
+static double run(enum who who, struct field *field, uint64_t count)
+{
+    int64_t begin = clock_ns();
+    sink = who == BATCH ? run_batch(field, count) : run_single(who, field, count);
     int64_t end = clock_ns();
-    sink = sum;
     return (double)(end - begin) / (double)count;
+}
+
+static void field_open(struct field *field, uint32_t keys, uint64_t seed)
+{
+    *field = (struct field){.rng = {seed}, .now = START_NS, .keys = keys};
+    subject_open(&field->subject, keys);
+    field->map = naive_new(keys);
+    char key[KEY_BYTES];
+    for (uint64_t i = 0; i < keys; i++) { /* every counter lives before the clock is looked at */
+        write_key(key, i);
+        sink = subject_check(&field->subject, key, field->now) + naive_check(&field->map, key, field->now);
+    }
+}
+
+static void field_close(struct field *field)
+{
+    (void)munmap(field->map.buckets, field->map.bytes);
+    subject_close(&field->subject);
 }
 
 static int compare(const void *a, const void *b)
@@ -206,47 +275,46 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void print_ns(double ns[ROUNDS], double nobody)
+{
+    char spread[32];
+    (void)snprintf(spread, sizeof(spread), "(%.0f-%.0f)", ns[0] - nobody, ns[ROUNDS - 1] - nobody);
+    printf(" %6.1f %-12s", ns[ROUNDS / 2] - nobody, spread);
+}
+
 static void measure(uint32_t keys, uint64_t count, uint64_t seed)
 {
-    struct subject subject;
-    subject_open(&subject, keys);
-    struct naive map = naive_new(keys);
-    struct hr_rng rng = {seed};
-    hr_ns now = START_NS;
-    char key[KEY_BYTES];
-    for (uint64_t i = 0; i < keys; i++) { /* every counter lives before the clock is looked at */
-        write_key(key, i);
-        sink = subject_check(&subject, key, now) + naive_check(&map, key, now);
-    }
-    double ns[3][ROUNDS];
+    static struct field field;
+    field_open(&field, keys, seed);
+    double ns[WHO_COUNT][ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        for (int who = LIMITER; who <= NOBODY; who++) {
-            ns[who][round] = run((enum who)who, &subject, &map, keys, count, &now, &rng);
+        for (int who = PLAIN; who < WHO_COUNT; who++) {
+            ns[who][round] = run((enum who)who, &field, count);
         }
     }
-    for (int who = LIMITER; who <= NOBODY; who++) {
+    printf("%9" PRIu32, keys);
+    for (int who = PLAIN; who < WHO_COUNT; who++) {
         qsort(ns[who], ROUNDS, sizeof(double), compare);
     }
-    const int mid = ROUNDS / 2;
-    double ours = ns[LIMITER][mid] - ns[NOBODY][mid], theirs = ns[NAIVE][mid] - ns[NOBODY][mid];
-    printf("%9" PRIu32 " %9.1f (%.1f-%.1f) %12.1f (%.1f-%.1f) %7.2f %10.1f %10.1f\n", keys, ours,
-           ns[LIMITER][0] - ns[NOBODY][mid], ns[LIMITER][ROUNDS - 1] - ns[NOBODY][mid], theirs,
-           ns[NAIVE][0] - ns[NOBODY][mid], ns[NAIVE][ROUNDS - 1] - ns[NOBODY][mid], ours / theirs,
-           (double)subject.bytes / keys, (double)map.bytes / keys);
-    naive_free(&map);
-    subject_close(&subject);
+    for (int who = PLAIN; who < NOBODY; who++) {
+        print_ns(ns[who], ns[NOBODY][ROUNDS / 2]);
+    }
+    printf(" %10.1f %8.1f\n", (double)field.subject.bytes / keys, (double)field.map.bytes / keys);
+    field_close(&field);
 }
 
 int main(int argc, char **argv)
 {
     bool is_smoke = argc > 1 && strcmp(argv[1], "--smoke") == 0;
-    uint64_t seed = argc > 1 + is_smoke ? strtoull(argv[1 + is_smoke], NULL, 10) : 1;
+    int first = 1 + is_smoke;
+    uint64_t seed = argc > first ? strtoull(argv[first], NULL, 10) : 1;
+    uint32_t only = argc > first + 1 ? (uint32_t)strtoul(argv[first + 1], NULL, 10) : 0;
     static const uint32_t sizes[] = {1000, 1000000, 10000000};
     printf("seed %" PRIu64 "; median (least-most) of %d rounds; ns a decision, drawing the key taken off\n", seed,
            ROUNDS);
-    printf("     keys  headroom ns                 naive map ns             ratio  headroom B   naive B\n");
-    for (int i = 0; i < (is_smoke ? 1 : 3); i++) {
-        measure(sizes[i], is_smoke ? 100000 : 3000000, seed);
+    printf("     keys   one call              32 prepared         naive map           headroom B  naive B\n");
+    for (int i = 0; i < (is_smoke || only != 0 ? 1 : 3); i++) {
+        measure(only != 0 ? only : sizes[i], is_smoke ? 96000 : 3000000, seed);
     }
     return 0;
 }

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "base/defect.h"
+
 static_assert(sizeof(union hr_state) == 24, "the table counts on it (table.h)");
 
 void hr_state_advance(union hr_state *state, const struct hr_rule *rule, const struct hr_context *context)
@@ -17,8 +19,12 @@ void hr_state_advance(union hr_state *state, const struct hr_rule *rule, const s
         return;
     case HR_SLIDING_WINDOW:
         hr_sliding_window_advance(&state->sliding_window, rule, now);
+        if (hr_defect(WINDOW_FORGETS)) {
+            state->sliding_window.previous = 0;
+        }
         return;
     case HR_SLIDING_LOG:
+        now += hr_defect(LOG_FORGETS) ? (hr_ns)rule->period_ns / 2 : 0;
         hr_sliding_log_advance(&state->sliding_log, rule, context->logs, now);
         return;
     case HR_QUOTA:
@@ -64,7 +70,7 @@ void hr_state_take(union hr_state *state, const struct hr_rule *rule, uint64_t c
     case HR_TOKEN_BUCKET:
     case HR_GCRA:
     case HR_LEAKY_BUCKET:
-        hr_gcra_take(&state->gcra, rule, cost, now);
+        hr_gcra_take(&state->gcra, rule, hr_defect(FREE_TOKENS) ? cost > 0 : cost, now);
         return;
     case HR_FIXED_WINDOW:
         hr_fixed_window_take(&state->fixed_window, cost);

@@ -1,5 +1,7 @@
 #include "limiter/concurrency.h"
 
+#include "base/defect.h"
+
 static void unlink_lease(struct hr_concurrency *slots, struct hr_lease_pool *pool, uint32_t index)
 {
     struct hr_lease *lease = &pool->leases[index];
@@ -46,7 +48,7 @@ void hr_concurrency_end(struct hr_concurrency *slots, struct hr_lease_pool *pool
 
 void hr_concurrency_advance(struct hr_concurrency *slots, struct hr_lease_pool *pool, hr_ns now)
 {
-    while (slots->head != 0 && pool->leases[slots->head].expires_at <= now) {
+    while (slots->head != 0 && pool->leases[slots->head].expires_at <= now && !hr_defect(SLOT_STAYS)) {
         hr_concurrency_end(slots, pool, slots->head);
     }
 }
@@ -67,6 +69,7 @@ void hr_concurrency_take(struct hr_concurrency *slots, const struct hr_rule *rul
     uint32_t index = hr_lease_new(pool, grant.lease);
     struct hr_lease *lease = &pool->leases[index];
     lease->counter = grant.counter;
+    cost -= hr_defect(SLOT_TWICE) && cost > 1;
     lease->slots = cost;
     lease->is_saved = grant.is_saved;
     lease->expires_at = now + (hr_ns)rule->ttl_ns;

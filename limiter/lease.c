@@ -40,6 +40,15 @@ uint32_t hr_lease_find(const struct hr_lease_pool *pool, struct hr_id128 id)
     return index;
 }
 
+uint32_t hr_lease_find_named(const struct hr_lease_pool *pool, struct hr_id128 name)
+{
+    uint32_t index = *bucket_of(pool, name);
+    while (index != 0 && !hr_id128_equal(pool->leases[index].id, hr_lease_id_of(name, pool->leases[index].id))) {
+        index = pool->leases[index].chain;
+    }
+    return index;
+}
+
 uint32_t hr_lease_new(struct hr_lease_pool *pool, struct hr_id128 id)
 {
     uint32_t index = pool->free_head;

@@ -42,7 +42,18 @@ uint32_t hr_lease_bucket_count(uint32_t lease_count);
 void hr_lease_pool_init(struct hr_lease_pool *pool, struct hr_lease *leases, uint32_t lease_count, uint32_t *buckets);
 uint32_t hr_lease_pool_available(const struct hr_lease_pool *pool);
 
+/* A lease's id: its name, which is a hash, with the first bits of its counter's id in the place of its own. So whoever
+ * owns the counter, by these bits, can be told from the lease alone. */
+#define HR_LEASE_COUNTER_BITS 12
+
+static inline struct hr_id128 hr_lease_id_of(struct hr_id128 name, struct hr_id128 counter)
+{
+    const uint64_t own = UINT64_MAX >> HR_LEASE_COUNTER_BITS;
+    return (struct hr_id128){(name.hi & own) | (counter.hi & ~own), name.lo};
+}
+
 /* 0 where there is none. O(1). */
+uint32_t hr_lease_find_named(const struct hr_lease_pool *pool, struct hr_id128 name);
 uint32_t hr_lease_find(const struct hr_lease_pool *pool, struct hr_id128 id);
 
 /* Takes a lease from the pool and files it by id. Requires: one is available, and no lease has that id. */

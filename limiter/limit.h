@@ -21,6 +21,10 @@
 #define HR_ATTRIBUTE_VALUE_BYTES_MAX 1024
 #define HR_LOG_LIMIT_MAX 100000 /* N of a sliding log */
 
+/* Parts of a global cap, in millionths. */
+#define HR_PPM 1000000U
+#define HR_RESERVE_PPM_DEFAULT 200000U
+
 /* Bounds of our own. */
 #define HR_LIMITS_MAX 16384  /* limits in one set */
 #define HR_CONDITIONS_MAX 32 /* attributes in one `when` */
@@ -93,6 +97,8 @@ struct hr_limit {
     struct hr_rule rule;
     enum hr_mode mode;
     enum hr_scope scope;
+    uint32_t reserve_ppm; /* global: the part of its share that a region never lends, 0 to HR_PPM; else 0 */
+    uint32_t slack_ppm;   /* global: how much above the cap all regions together may hold, 0 to HR_PPM; else 0 */
     enum hr_durability durability;
     enum hr_on_unavailable on_unavailable;
 };
@@ -111,6 +117,7 @@ struct hr_request {
     const struct hr_attribute *attributes;
     uint32_t attribute_count; /* 1 to HR_ATTRIBUTES_MAX */
     bool peek;
+    bool is_ahead;   /* nothing is charged: only what it would spend is asked of the store (durability reserved) */
     bool brief;      /* leave the rows' remaining and reset_after_ms out: nobody asks for them */
     uint64_t cost;   /* 0 to HR_COST_MAX */
     uint64_t serial; /* unique among this limiter's requests: leases are named by it */

@@ -4,6 +4,7 @@
 
 #include "base/bump.h"
 #include "base/hash.h"
+#include "base/load.h"
 #include "limiter/match.h"
 
 static uint32_t power_of_two_above(uint32_t count)
@@ -47,7 +48,8 @@ static void lay_out(struct hr_limit_set *set, struct hr_bump *bump)
     set->value_mask = value_places - 1;
     set->names = hr_bump_take(bump, name_places, sizeof(struct hr_set_entry), alignof(struct hr_set_entry));
     set->values = hr_bump_take(bump, value_places, sizeof(struct hr_set_entry), alignof(struct hr_set_entry));
-    set->postings = hr_bump_take(bump, (size_t)values + set->limit_count, sizeof(uint32_t), alignof(uint32_t));
+    set->postings =
+        hr_bump_take(bump, (size_t)values + set->limit_count, sizeof(struct hr_filed), alignof(struct hr_filed));
     set->attributes = hr_bump_take(bump, attributes, sizeof(uint32_t), alignof(uint32_t));
     set->attribute_from = hr_bump_take(bump, set->limit_count, sizeof(uint32_t), alignof(uint32_t));
 }
@@ -60,22 +62,65 @@ size_t hr_limit_set_bytes(const struct hr_limit *limits, uint32_t limit_count)
     return bump.taken;
 }
 
-/* The place of a name or value: its entry, or the empty one where it would stand. */
-static struct hr_set_entry *place_of(struct hr_set_entry *entries, uint32_t mask, uint32_t scope, struct hr_span text)
+/* The first eight bytes of a text, and the last eight of one that is longer. */
+struct ends {
+    uint64_t head, tail;
+};
+
+/* Up to this length, two texts of the same length and ends are equal. */
+#define ENDS_BYTES 16
+
+static inline struct ends ends_of(struct hr_span text)
 {
-    uint32_t at = (uint32_t)hr_plain_hash(text.at, text.bytes, scope) & mask;
-    while (entries[at].used && (entries[at].scope != scope || !hr_span_equal(entries[at].text, text))) {
+    if (text.bytes <= 8) {
+        return (struct ends){.head = text.bytes == 8 ? hr_load64(text.at) : hr_load_short(text.at, text.bytes)};
+    }
+    return (struct ends){.head = hr_load64(text.at), .tail = hr_load64(text.at + text.bytes - 8)};
+}
+
+/* Names and values are short, and only the operator chooses which ones stand in the tables: to mix their ends by two
+ * multiplications with odd numbers (from SplitMix64, Steele et al. 2014) is enough. */
+static inline uint32_t hash_of(struct hr_span text, struct ends ends, uint32_t scope)
+{
+    if (text.bytes > ENDS_BYTES) {
+        return (uint32_t)hr_plain_hash(text.at, text.bytes, scope);
+    }
+    uint64_t mixed = (ends.head + text.bytes) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = ((mixed >> 32) ^ mixed ^ ends.tail ^ (uint64_t)scope << 32) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(mixed >> 32);
+}
+
+static inline bool is_entry_of(const struct hr_set_entry *entry, struct hr_span text, struct ends ends, uint32_t scope)
+{
+    return entry->head == ends.head && entry->tail == ends.tail && entry->text.bytes == text.bytes &&
+           entry->scope == scope && (text.bytes <= ENDS_BYTES || memcmp(entry->text.at, text.at, text.bytes) == 0);
+}
+
+/* The place of a name or value: its entry, or the empty one where it would stand. */
+static inline struct hr_set_entry *place_of(struct hr_set_entry *entries, uint32_t mask, uint32_t scope,
+                                            struct hr_span text)
+{
+    struct ends ends = ends_of(text);
+    uint32_t at = hash_of(text, ends, scope) & mask;
+    while (entries[at].used && !is_entry_of(&entries[at], text, ends, scope)) {
         at = (at + 1) & mask;
     }
     return &entries[at];
 }
 
-static struct hr_set_entry *name_entry(const struct hr_limit_set *set, struct hr_span name)
+static void occupy(struct hr_set_entry *entry, struct hr_span text, uint32_t scope, uint32_t number)
+{
+    struct ends ends = ends_of(text);
+    *entry = (struct hr_set_entry){
+        .used = true, .text = text, .head = ends.head, .tail = ends.tail, .scope = scope, .number = number};
+}
+
+static inline struct hr_set_entry *name_entry(const struct hr_limit_set *set, struct hr_span name)
 {
     return place_of(set->names, set->name_mask, 0, name);
 }
 
-static struct hr_set_entry *value_entry(const struct hr_limit_set *set, uint32_t attribute, struct hr_span value)
+static inline struct hr_set_entry *value_entry(const struct hr_limit_set *set, uint32_t attribute, struct hr_span value)
 {
     return place_of(set->values, set->value_mask, attribute, value);
 }
@@ -84,7 +129,7 @@ static uint32_t number_of(struct hr_limit_set *set, struct hr_span name)
 {
     struct hr_set_entry *entry = name_entry(set, name);
     if (!entry->used) {
-        *entry = (struct hr_set_entry){.used = true, .text = name, .number = set->attribute_count++};
+        occupy(entry, name, 0, set->attribute_count++);
     }
     return entry->number;
 }
@@ -95,7 +140,7 @@ static void count_values(struct hr_limit_set *set, const struct hr_condition *co
     for (uint32_t i = 0; i < condition->pattern_count; i++) {
         struct hr_set_entry *entry = value_entry(set, attribute, condition->patterns[i].text);
         if (!entry->used) {
-            *entry = (struct hr_set_entry){.used = true, .text = condition->patterns[i].text, .scope = attribute};
+            occupy(entry, condition->patterns[i].text, attribute, 0);
         }
         entry->shared_by++;
     }
@@ -167,16 +212,25 @@ static struct filing choose_filing(const struct hr_limit_set *set, const struct 
     return best;
 }
 
+/* Does every request that leads to where the limit is filed meet all that it asks for? */
+static bool is_enough(const struct filing *filing, const struct hr_limit *limit)
+{
+    if (filing->values != NULL) {
+        return limit->key_count == 0 && limit->when_count == 1;
+    }
+    return limit->key_count <= 1 && limit->when_count == 0;
+}
+
 /* Writes the limit into the posting, whose room was reserved; or, while only counting, reserves it. A condition that
  * lists one value twice reserves twice and is written once. */
-static void file_under(struct hr_limit_set *set, struct hr_posting *posting, uint32_t index, bool count_only)
+static void file_under(struct hr_limit_set *set, struct hr_posting *posting, struct hr_filed filed, bool count_only)
 {
-    uint32_t *list = set->postings + posting->first;
-    if (!count_only && posting->count > 0 && list[posting->count - 1] == index) {
+    struct hr_filed *list = set->postings + posting->first;
+    if (!count_only && posting->count > 0 && list[posting->count - 1].limit == filed.limit) {
         return;
     }
     if (!count_only) {
-        list[posting->count] = index;
+        list[posting->count] = filed;
     }
     posting->count++;
 }
@@ -184,15 +238,16 @@ static void file_under(struct hr_limit_set *set, struct hr_posting *posting, uin
 static void file_limit(struct hr_limit_set *set, uint32_t index, bool count_only)
 {
     struct filing filing = choose_filing(set, &set->limits[index]);
+    struct hr_filed filed = {.limit = index, .is_enough = is_enough(&filing, &set->limits[index])};
     if (filing.values == NULL) {
-        file_under(set, filing.name == NULL ? &set->always : &filing.name->posting, index, count_only);
+        file_under(set, filing.name == NULL ? &set->always : &filing.name->posting, filed, count_only);
         return;
     }
     struct hr_set_entry *name = name_entry(set, filing.values->attribute);
     name->has_values = true;
     for (uint32_t i = 0; i < filing.values->pattern_count; i++) {
         struct hr_set_entry *entry = value_entry(set, name->number, filing.values->patterns[i].text);
-        file_under(set, &entry->posting, index, count_only);
+        file_under(set, &entry->posting, filed, count_only);
     }
 }
 
@@ -244,9 +299,10 @@ enum hr_err hr_limit_set_build(struct hr_limit_set *set, const struct hr_limit *
 }
 
 /* A request has few attributes that any limit knows: a walk is quicker than an index. */
-static const struct hr_span *value_of(const struct hr_match *match, uint32_t attribute)
+static inline const struct hr_span *value_of(const struct hr_match *match, uint32_t attribute)
 {
-    for (uint32_t i = 0; i < match->known_count; i++) {
+    uint32_t count = match->known_count;
+    for (uint32_t i = 0; i < count; i++) {
         if (match->known[i] == attribute) {
             return match->values[i];
         }
@@ -257,7 +313,11 @@ static const struct hr_span *value_of(const struct hr_match *match, uint32_t att
 const struct hr_span *hr_match_key_value(const struct hr_limit_set *set, const struct hr_match *match, uint32_t limit,
                                          uint32_t i)
 {
-    return value_of(match, set->attributes[set->attribute_from[limit] + i]);
+    uint32_t attribute = set->attributes[set->attribute_from[limit] + i], at = 0;
+    while (match->known[at] != attribute) {
+        at++; /* it is there: the limit would not be touched without it */
+    }
+    return match->values[at];
 }
 
 static bool applies(const struct hr_limit_set *set, const struct hr_match *match, uint32_t index)
@@ -278,63 +338,63 @@ static bool applies(const struct hr_limit_set *set, const struct hr_match *match
 }
 
 /* Keeps the limits in the file's order: each posting is in order, so what is inserted moves little. */
-static enum hr_err add_touched(struct hr_match *match, uint32_t index)
+static void add_touched(struct hr_match *match, uint32_t index)
 {
-    if (match->count == HR_TOUCHED_MAX) {
-        return HR_E_TOO_MANY;
-    }
     uint32_t at = match->count++;
     while (at > 0 && match->limits[at - 1] > index) {
         match->limits[at] = match->limits[at - 1];
         at--;
     }
     match->limits[at] = index;
-    return HR_OK;
 }
 
-static enum hr_err add_posting(const struct hr_limit_set *set, const struct hr_posting *posting, struct hr_match *match)
+/* Adds those of the candidates that apply. False: they are more than a request may touch. */
+static inline bool add_candidates(const struct hr_limit_set *set, const struct hr_posting *candidates,
+                                  struct hr_match *match)
 {
-    enum hr_err err = HR_OK;
-    for (uint32_t i = 0; i < posting->count && err == HR_OK; i++) {
-        uint32_t index = set->postings[posting->first + i];
-        if (applies(set, match, index)) {
-            err = add_touched(match, index);
+    const struct hr_filed *filed = set->postings + candidates->first;
+    for (const struct hr_filed *end = filed + candidates->count; filed < end; filed++) {
+        if (!filed->is_enough && !applies(set, match, filed->limit)) {
+            continue;
         }
+        if (match->count == HR_TOUCHED_MAX) {
+            return false;
+        }
+        add_touched(match, filed->limit);
     }
-    return err;
+    return true;
 }
 
-/* The limits filed under one attribute of the request: under its name, and under its value. */
-static enum hr_err add_attribute(const struct hr_limit_set *set, const struct hr_set_entry *name, uint32_t known,
-                                 struct hr_match *match)
+/* What is filed under one attribute of the request: under its name, and under its value. */
+static bool add_attribute(const struct hr_limit_set *set, const struct hr_set_entry *name, uint32_t known,
+                          struct hr_match *match)
 {
-    enum hr_err err = add_posting(set, &name->posting, match);
-    if (err == HR_OK && name->has_values) {
-        err = add_posting(set, &value_entry(set, name->number, *match->values[known])->posting, match);
+    if (name->posting.count > 0 && !add_candidates(set, &name->posting, match)) {
+        return false;
     }
-    return err;
+    return !name->has_values ||
+           add_candidates(set, &value_entry(set, name->number, *match->values[known])->posting, match);
 }
 
 enum hr_err hr_limit_set_match(const struct hr_limit_set *set, const struct hr_request *request,
                                struct hr_match *ret_match)
 {
-    struct hr_match *match = ret_match;
     const struct hr_set_entry *names[HR_ATTRIBUTES_MAX];
-    uint32_t known = 0;
-    for (uint32_t i = 0; i < request->attribute_count; i++) {
+    uint32_t known = 0, attribute_count = request->attribute_count;
+    for (uint32_t i = 0; i < attribute_count; i++) {
         const struct hr_attribute *attribute = &request->attributes[i];
         const struct hr_set_entry *name = name_entry(set, attribute->name);
         if (name->used) {
-            match->known[known] = name->number;
-            match->values[known] = &attribute->value;
+            ret_match->known[known] = name->number;
+            ret_match->values[known] = &attribute->value;
             names[known++] = name;
         }
     }
-    match->known_count = known;
-    match->count = 0;
-    enum hr_err err = add_posting(set, &set->always, match);
-    for (uint32_t i = 0; i < known && err == HR_OK; i++) {
-        err = add_attribute(set, names[i], i, match);
+    ret_match->known_count = known;
+    ret_match->count = 0;
+    bool is_within = set->always.count == 0 || add_candidates(set, &set->always, ret_match);
+    for (uint32_t i = 0; i < known && is_within; i++) {
+        is_within = add_attribute(set, names[i], i, ret_match);
     }
-    return err;
+    return is_within ? HR_OK : HR_E_TOO_MANY;
 }

@@ -8,13 +8,20 @@
 #ifndef HR_LIMITER_LIMIT_SET_H
 #define HR_LIMITER_LIMIT_SET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "limiter/limit.h"
 
-/* Limits [first, first + count) of the set's postings. */
+/* A limit that is filed somewhere. */
+struct hr_filed {
+    uint32_t limit;
+    bool is_enough; /* it asks for nothing more than what it is filed under */
+};
+
+/* Entries [first, first + count) of the set's postings. */
 struct hr_posting {
     uint32_t first, count;
 };
@@ -22,11 +29,12 @@ struct hr_posting {
 /* One attribute name that some limit speaks of, or one value of it that some limit asks for. */
 struct hr_set_entry {
     struct hr_span text;
-    uint32_t scope;     /* names: 0; values: the number of their attribute */
-    uint32_t number;    /* names: the number of the attribute */
-    uint32_t shared_by; /* limits that could be filed here */
-    bool used;          /* else an empty place of the hash table */
-    bool has_values;    /* names: limits are filed under values of the attribute */
+    uint64_t head, tail; /* bytes of the text that tell it from others at a glance */
+    uint32_t scope;      /* names: 0; values: the number of their attribute */
+    uint32_t number;     /* names: the number of the attribute */
+    uint32_t shared_by;  /* limits that could be filed here */
+    bool used;           /* else an empty place of the hash table */
+    bool has_values;     /* names: limits are filed under values of the attribute */
     struct hr_posting posting;
 };
 
@@ -36,9 +44,9 @@ struct hr_limit_set {
     uint32_t attribute_count;
     uint32_t name_mask, value_mask; /* sizes of the two hash tables, less one */
     struct hr_set_entry *names, *values;
-    uint32_t *postings;       /* limit indices, ascending within each posting */
-    uint32_t *attributes;     /* for each limit: the numbers of its key's, then of its conditions' attributes */
-    uint32_t *attribute_from; /* where a limit's begin */
+    struct hr_filed *postings; /* by limit, ascending within each posting */
+    uint32_t *attributes;      /* for each limit: the numbers of its key's, then of its conditions' attributes */
+    uint32_t *attribute_from;  /* where a limit's begin */
     struct hr_posting always;
 };
 

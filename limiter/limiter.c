@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "base/bump.h"
+#include "base/defect.h"
 #include "limiter/limiter_state.h"
 
 static bool sizes_are_valid(const struct hr_limiter_sizes *sizes)
 {
     return sizes->counters_max >= 1 && sizes->counters_max < UINT32_MAX / 2 && sizes->leases_max < UINT32_MAX / 2 &&
-           sizes->log_blocks_max < UINT32_MAX / 2 && sizes->reserves_max < UINT32_MAX / 2 && sizes->limits_max >= 1 &&
-           sizes->limits_max <= HR_LIMITS_MAX;
+           sizes->log_blocks_max < UINT32_MAX / 2 && sizes->reserves_max < UINT32_MAX / 2 &&
+           sizes->shares_max < UINT32_MAX / 4 && sizes->limits_max >= 1 && sizes->limits_max <= HR_LIMITS_MAX;
 }
 
 /* Each pool has one part more than its size: the one that stands for "none". */
@@ -25,6 +26,8 @@ static struct hr_limiter *lay_out(const struct hr_limiter_sizes *sizes, struct h
     uint32_t reserve_count = sizes->reserves_max + 1;
     struct hr_reserve *reserves = hr_bump_take(bump, reserve_count, sizeof(*reserves), 64);
     hr_reserve_pool_init(&parts->reserves, reserves, reserve_count);
+    hr_stake_pool_init(&parts->stakes, sizes->shares_max, bump);
+    parts->versions.has_stakes = sizes->shares_max > 0;
     parts->forgotten.ids = hr_bump_take(bump, sizes->saves ? HR_FORGOTTEN_MAX : 0, sizeof(struct hr_id128), 64);
     hr_versions_init(&parts->versions, sizes->limits_max, bump);
     hr_table_init(&parts->table, sizes->counters_max, bump);
@@ -61,7 +64,7 @@ struct hr_limiter *hr_limiter_init(const struct hr_limiter_sizes *sizes, const s
 
 struct hr_now hr_limiter_settle_now(struct hr_limiter *limiter, struct hr_now now)
 {
-    hr_ns steady = hr_clamp_time(now.steady);
+    hr_ns steady = hr_clamp_time(hr_defect(WALL_RATES) ? now.wall.ns : now.steady);
     limiter->steady = steady > limiter->steady ? steady : limiter->steady;
     return (struct hr_now){.steady = limiter->steady, .wall = {hr_clamp_time(now.wall.ns)}};
 }
@@ -74,23 +77,16 @@ void hr_limiter_note_restated(struct hr_limiter *limiter, struct hr_cell *cell, 
     }
 }
 
-struct hr_version *hr_limiter_bring_up_to_date(struct hr_limiter *limiter, struct hr_cell *cell,
-                                               struct hr_context *context)
+struct hr_version *hr_limiter_restate(struct hr_limiter *limiter, struct hr_cell *cell,
+                                      const struct hr_context *context)
 {
-    struct hr_version *version = &limiter->versions.versions[cell->version];
-    if (version->is_retired) {
-        uint16_t number = hr_versions_restate(&limiter->versions, cell->version, &cell->state, context);
-        if (number == 0) {
-            return NULL;
-        }
-        version = &limiter->versions.versions[number];
-        cell->version = number;
-        hr_limiter_note_restated(limiter, cell, version);
+    uint16_t number = hr_versions_restate(&limiter->versions, cell->version, &cell->state, context);
+    if (number == 0) {
+        return NULL;
     }
-    hr_limiter_face(context, version);
-    if (!hr_limiter_moves_when_charged(version)) {
-        hr_state_advance(&cell->state, &version->rule, context);
-    }
+    struct hr_version *version = &limiter->versions.versions[number];
+    cell->version = number;
+    hr_limiter_note_restated(limiter, cell, version);
     return version;
 }
 
@@ -142,7 +138,11 @@ static bool sweep_cell(struct hr_limiter *limiter, struct hr_cell *cell, struct 
     if (version == NULL) {
         return forget(limiter, cell, &limiter->versions.versions[cell->version], context);
     }
-    return hr_state_is_untouched(&cell->state, &version->rule, context) && forget(limiter, cell, version, context);
+    if (hr_state_is_untouched(&cell->state, &version->rule, context) && forget(limiter, cell, version, context)) {
+        return true;
+    }
+    hr_limiter_refresh_cell(limiter, cell);
+    return false;
 }
 
 void hr_limiter_sweep_cells(struct hr_limiter *limiter, uint64_t cells, struct hr_now now)
@@ -162,7 +162,9 @@ void hr_limiter_sweep_cells(struct hr_limiter *limiter, uint64_t cells, struct h
 
 void hr_limiter_sweep(struct hr_limiter *limiter, uint32_t cells, struct hr_now now)
 {
-    hr_limiter_sweep_cells(limiter, cells, hr_limiter_settle_now(limiter, now));
+    now = hr_limiter_settle_now(limiter, now);
+    hr_limiter_sweep_cells(limiter, cells, now);
+    hr_limiter_sweep_stakes(limiter, cells / 16 + 1, now);
 }
 
 enum hr_err hr_limiter_load(struct hr_limiter *limiter, const struct hr_limit_set *set, struct hr_now now)
@@ -182,7 +184,8 @@ enum hr_err hr_limiter_load(struct hr_limiter *limiter, const struct hr_limit_se
     return err;
 }
 
-struct hr_id128 hr_limiter_lease_id(const struct hr_limiter *limiter, uint64_t serial, const struct hr_version *version)
+struct hr_id128 hr_limiter_lease_name(const struct hr_limiter *limiter, uint64_t serial,
+                                      const struct hr_version *version)
 {
     uint8_t text[8 + HR_HASH_KEY_BYTES];
     for (int i = 0; i < 8; i++) {
@@ -237,9 +240,10 @@ bool hr_limiter_release_serial(struct hr_limiter *limiter, uint64_t serial, stru
     now = hr_limiter_settle_now(limiter, now);
     for (uint32_t i = 0; limiter->set != NULL && i < limiter->set->limit_count; i++) {
         const struct hr_version *version = &limiter->versions.versions[limiter->versions.of_limit[i]];
-        if (version->rule.algorithm == HR_CONCURRENCY) {
-            any |= hr_limiter_release(limiter, hr_limiter_lease_id(limiter, serial, version), now);
-        }
+        bool has_leases = version->rule.algorithm == HR_CONCURRENCY;
+        uint32_t lease =
+            has_leases ? hr_lease_find_named(&limiter->leases, hr_limiter_lease_name(limiter, serial, version)) : 0;
+        any |= lease != 0 && hr_limiter_release(limiter, limiter->leases.leases[lease].id, now);
     }
     return any;
 }
@@ -258,6 +262,8 @@ struct hr_limiter_usage hr_limiter_usage(const struct hr_limiter *limiter)
         .leases_max = limiter->sizes.leases_max,
         .log_blocks = limiter->sizes.log_blocks_max - hr_log_pool_available(&limiter->logs),
         .log_blocks_max = limiter->sizes.log_blocks_max,
+        .shares = limiter->stakes.used,
+        .shares_max = limiter->sizes.shares_max,
     };
 }
 

@@ -23,6 +23,7 @@ struct hr_limiter_sizes {
     uint32_t log_blocks_max; /* 256-byte blocks of all sliding logs, 20 entries each */
     uint32_t limits_max;     /* limits in a set, 1 to HR_LIMITS_MAX */
     uint32_t reserves_max;   /* live counters of durability reserved; 0 where nothing is saved */
+    uint32_t shares_max;     /* counters of global caps (stake.h); 0: those are decided as if they were regional */
     bool saves;              /* somebody drains what is to be saved (save.h); else durability is as `memory` */
 };
 
@@ -33,6 +34,7 @@ struct hr_row {
     const struct hr_limit *limit;
     bool allowed;            /* would this limit alone admit? */
     bool has_lease;          /* a concurrency limit that granted slots */
+    bool wants_share;        /* a global cap denies, and this region holds less than the whole of it */
     struct hr_id128 counter; /* its identity */
     uint64_t remaining;
     int64_t retry_after_ms; /* 0 if allowed, HR_NEVER_MS if no wait helps */
@@ -70,6 +72,34 @@ HR_MUST enum hr_err hr_limiter_load(struct hr_limiter *limiter, const struct hr_
 HR_MUST enum hr_err hr_limiter_check(struct hr_limiter *limiter, const struct hr_request *request, struct hr_now now,
                                      struct hr_decision *ret_decision);
 
+/* The same in two steps, for requests that arrived together. A counter out of many is a miss of the cache; the first
+ * step finds out which counters a request touches and asks for their memory, the second decides:
+ *
+ *     for each request i of up to some 32:   hr_limiter_prepare(limiter, &requests[i], &prepared[i]);
+ *     for each request i, in order:          hr_limiter_check_prepared(limiter, &requests[i], &prepared[i], now, ...);
+ *
+ * so the memory of all comes while each is prepared. The decisions are those of hr_limiter_check, whatever happens in
+ * between: a request may be prepared and never decided, and one prepared before a load is looked at afresh. The
+ * request is the same in both steps. A zero-filled hr_prepared is of no request yet, and as good as any. */
+#define HR_PREPARED_TOUCHED_MAX 4 /* a request that touches more limits gains nothing */
+
+struct hr_prepared {
+    uint32_t generation; /* of the limits at the time */
+    uint32_t count;
+    bool is_known; /* count and the arrays say which counters the request touches */
+    uint16_t limits[HR_PREPARED_TOUCHED_MAX];
+    struct hr_id128 ids[HR_PREPARED_TOUCHED_MAX];
+};
+
+void hr_limiter_prepare(struct hr_limiter *limiter, const struct hr_request *request, struct hr_prepared *ret_prepared);
+
+/* In between, when the memory of the counters has come: asks for that of their reserves (durability reserved). */
+void hr_limiter_prepare_reserves(const struct hr_limiter *limiter, const struct hr_prepared *prepared);
+
+HR_MUST enum hr_err hr_limiter_check_prepared(struct hr_limiter *limiter, const struct hr_request *request,
+                                              const struct hr_prepared *prepared, struct hr_now now,
+                                              struct hr_decision *ret_decision);
+
 /* Decides a request by a limit given on the spot, whose counters go by a text: `limit` has a rule with a rate, and
  * lives as long as the decision. The request's attributes are not looked at. A counter keeps what it has spent when its
  * rule changes. Such counters are not saved. HR_E_TOO_MANY: too many different rules at a time. Else as check. */
@@ -101,6 +131,7 @@ struct hr_limiter_usage {
     uint32_t counters, counters_max;
     uint32_t leases, leases_max;
     uint32_t log_blocks, log_blocks_max;
+    uint32_t shares, shares_max;
 };
 uint64_t hr_limiter_cell_count(const struct hr_limiter *limiter); /* of the table: what a full pass of the sweep is */
 struct hr_limiter_usage hr_limiter_usage(const struct hr_limiter *limiter);

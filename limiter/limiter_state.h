@@ -5,8 +5,10 @@
 #define HR_LIMITER_LIMITER_STATE_H
 
 #include "limiter/algorithm.h"
+#include "limiter/key_text.h"
 #include "limiter/limiter.h"
 #include "limiter/reserve.h"
+#include "limiter/stake.h"
 #include "limiter/table.h"
 #include "limiter/version.h"
 
@@ -18,6 +20,7 @@ struct hr_touched {
     union hr_state fresh;  /* its state then; or the copy that is looked at until it is charged */
     union hr_state *state; /* in the cell, or fresh */
     const struct hr_limit *limit;
+    struct hr_stake *stake; /* of a global cap; else NULL */
     bool fits;
     bool is_charged;
 };
@@ -30,6 +33,13 @@ struct hr_forgotten {
     uint32_t first, count;
 };
 
+/* A refresh (save.h): while the sweep is in its pass, counters that do not bear the mark are saved anew. */
+struct hr_refresh {
+    uint16_t mark; /* HR_CELL_MARK or 0 */
+    uint32_t pass;
+    bool is_going;
+};
+
 struct hr_limiter {
     struct hr_limiter_sizes sizes;
     struct hr_hash_key counter_secret, lease_secret, spot_key;
@@ -39,14 +49,16 @@ struct hr_limiter {
     struct hr_log_pool logs;
     struct hr_lease_pool leases;
     struct hr_reserve_pool reserves;
+    struct hr_stake_pool stakes;
     struct hr_forgotten forgotten;
+    struct hr_refresh refresh;
     struct hr_versions versions;
     uint64_t sweep_at;   /* the next cell */
     uint32_t sweep_pass; /* full passes so far */
     struct hr_match match;
     bool draws_room; /* the request at hand wants a new cell, a log block or a lease, were it charged */
     struct hr_touched touched[HR_TOUCHED_MAX];
-    uint8_t key_text[HR_ATTRIBUTES_MAX * (2 + HR_ATTRIBUTE_VALUE_BYTES_MAX)];
+    uint64_t key_words[HR_KEY_TEXT_WORDS];
 };
 
 /* The instant as the limiter takes it: within bounds, and for rates never before the latest. */
@@ -78,9 +90,27 @@ static inline bool hr_limiter_moves_when_charged(const struct hr_version *versio
     return version->rule.algorithm == HR_QUOTA;
 }
 
+/* Restates a cell of a retired version under the one in force. NULL, with the cell as it was: its limit is gone. */
+struct hr_version *hr_limiter_restate(struct hr_limiter *limiter, struct hr_cell *cell,
+                                      const struct hr_context *context);
+
 /* Brings a cell to the version in force and to now. NULL, with the cell as it was: its limit is gone. */
-struct hr_version *hr_limiter_bring_up_to_date(struct hr_limiter *limiter, struct hr_cell *cell,
-                                               struct hr_context *context);
+static inline struct hr_version *hr_limiter_bring_up_to_date(struct hr_limiter *limiter, struct hr_cell *cell,
+                                                             struct hr_context *context)
+{
+    struct hr_version *version = &limiter->versions.versions[cell->version];
+    if (version->is_retired) {
+        version = hr_limiter_restate(limiter, cell, context);
+        if (version == NULL) {
+            return NULL;
+        }
+    }
+    hr_limiter_face(context, version);
+    if (!hr_limiter_moves_when_charged(version)) {
+        hr_state_advance(&cell->state, &version->rule, context);
+    }
+    return version;
+}
 
 /* How a counter of this version is kept. */
 static inline enum hr_durability hr_limiter_durability(const struct hr_limiter *limiter,
@@ -104,11 +134,49 @@ static inline void hr_limiter_note_change(struct hr_limiter *limiter, struct hr_
  * reserved is spent. */
 void hr_limiter_note_restated(struct hr_limiter *limiter, struct hr_cell *cell, const struct hr_version *version);
 
+/* Has a cell saved anew whose record is older than the refresh that is going on. */
+static inline void hr_limiter_refresh_cell(struct hr_limiter *limiter, struct hr_cell *cell)
+{
+    const struct hr_refresh *refresh = &limiter->refresh;
+    bool is_old = (cell->flags & HR_CELL_STORED) != 0 && (cell->flags & HR_CELL_MARK) != refresh->mark;
+    if (refresh->is_going && limiter->sweep_pass == refresh->pass && is_old) {
+        hr_table_mark_dirty(&limiter->table, cell);
+    }
+}
+
+/* The cell's image, with no units ahead. False: the counter's limit is gone, or it is one that keeps nothing of its
+ * own. */
+bool hr_limiter_image_of(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context,
+                         struct hr_counter_image *image);
+
+/* Frees idle ones among the next stakes. */
+void hr_limiter_sweep_stakes(struct hr_limiter *limiter, uint32_t stakes, struct hr_now now);
+
 /* Sweeps the next cells at a settled now. Pointers to cells end. */
 void hr_limiter_sweep_cells(struct hr_limiter *limiter, uint64_t cells, struct hr_now now);
 
-/* The lease that a limit gives the request of this serial. */
-struct hr_id128 hr_limiter_lease_id(const struct hr_limiter *limiter, uint64_t serial,
-                                    const struct hr_version *version);
+/* A touched counter with its stake. */
+static inline struct hr_staked hr_limiter_staked(const struct hr_touched *touched, const struct hr_context *context)
+{
+    return (struct hr_staked){touched->stake, &touched->version->cap, &touched->version->rule, touched->state, context};
+}
+
+/* Is its stake all that there is of a counter of this version? Else it has a cell in the table. */
+static inline bool hr_limiter_has_no_cell(const struct hr_version *version)
+{
+    return version->cap.kind == HR_STAKE_SHARE || version->cap.kind == HR_STAKE_ESCROW;
+}
+
+/* The name of the lease that a limit gives the request of this serial (lease.h). */
+struct hr_id128 hr_limiter_lease_name(const struct hr_limiter *limiter, uint64_t serial,
+                                      const struct hr_version *version);
+
+/* The steps of a check and of a refund, for whoever leaves some of the counters out in between (part.h): touch fills
+ * match.count and `touched` as the request has it; the others go by what stands there then. Errors as for the whole. */
+HR_MUST enum hr_err hr_limiter_touch(struct hr_limiter *limiter, const struct hr_request *request);
+HR_MUST enum hr_err hr_limiter_decide_touched(struct hr_limiter *limiter, const struct hr_request *request,
+                                              struct hr_now now, struct hr_decision *ret_decision);
+HR_MUST enum hr_err hr_limiter_refund_touched(struct hr_limiter *limiter, const struct hr_request *request,
+                                              struct hr_now now);
 
 #endif

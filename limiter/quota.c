@@ -1,5 +1,7 @@
 #include "limiter/quota.h"
 
+#include "base/defect.h"
+
 static int64_t wall_s(struct hr_wall wall)
 {
     return wall.ns / HR_NS_PER_S;
@@ -37,6 +39,10 @@ void hr_quota_advance(struct hr_quota *quota, const struct hr_quota_clock *clock
 {
     int64_t entry = entry_period(clock);
     bool is_new = quota->period == 0 && quota->used == 0;
+    if (hr_defect(QUOTA_REOPENS)) {
+        entry = clock->current.number;
+        is_new = quota->period != entry;
+    }
     if (quota->period < entry || is_new) {
         *quota = (struct hr_quota){.period = entry};
     }

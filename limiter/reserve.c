@@ -1,10 +1,11 @@
 #include "limiter/reserve.h"
 
+#include "base/defect.h"
+
 /* A chunk that lasted less than this is doubled; one that lasted longer than the other is halved. A commit takes some
- * 10 ms, so a chunk for at least ten of them leaves time to raise it. */
+ * 10 ms, and half a chunk is spent meanwhile: one for at least ten of them leaves time to raise it. */
 #define CHUNK_LASTS_NS_MIN (100 * HR_NS_PER_MS)
 #define CHUNK_LASTS_NS_MAX (2 * HR_NS_PER_S)
-#define CHUNKS_PER_CAPACITY 8
 
 void hr_reserve_pool_init(struct hr_reserve_pool *pool, struct hr_reserve *reserves, uint32_t reserve_count)
 {
@@ -52,11 +53,10 @@ static void want(struct hr_reserve_pool *pool, uint32_t index)
 bool hr_reserve_covers(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost)
 {
     struct hr_reserve *reserve = &pool->reserves[index];
-    if (cost <= reserve->left) {
+    if (cost <= reserve->left || hr_defect(MARK_EARLY)) {
         return true;
     }
-    uint64_t missing = cost - reserve->left;
-    reserve->chunk = reserve->chunk < missing ? missing : reserve->chunk;
+    reserve->cost = reserve->is_wanted && reserve->cost > cost ? reserve->cost : cost;
     want(pool, index);
     return false;
 }
@@ -83,6 +83,7 @@ void hr_reserve_take(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost
         return;
     }
     reserve->left -= cost;
+    reserve->cost = reserve->is_wanted ? reserve->cost : cost;
     if (runs_low(reserve)) {
         want(pool, index);
     }
@@ -99,26 +100,39 @@ uint32_t hr_reserve_next_wanted(struct hr_reserve_pool *pool)
     return index;
 }
 
-static uint64_t next_chunk(const struct hr_reserve *reserve, uint64_t capacity, hr_ns now)
+static uint64_t least(uint64_t a, uint64_t b)
 {
-    uint64_t most = capacity / CHUNKS_PER_CAPACITY + 1;
-    if (now - reserve->raised_at < CHUNK_LASTS_NS_MIN) {
-        return reserve->chunk < most / 2 ? reserve->chunk * 2 : (reserve->chunk > most ? reserve->chunk : most);
-    }
-    bool is_slow = now - reserve->raised_at > CHUNK_LASTS_NS_MAX;
-    return is_slow && reserve->chunk > 1 ? reserve->chunk / 2 : reserve->chunk;
+    return a < b ? a : b;
 }
 
-uint64_t hr_reserve_raise(struct hr_reserve *reserve, uint64_t capacity, hr_ns now)
+/* Follows the pace, between the least chunk and the greatest. */
+static uint64_t next_chunk(const struct hr_reserve *reserve, uint64_t capacity, hr_ns now)
 {
-    reserve->asked = reserve->chunk;
+    uint64_t most = capacity / HR_RESERVE_CHUNKS_PER_CAPACITY + 1;
+    uint64_t floor = reserve->cost > most ? most : least(most, HR_RESERVE_CHUNK_REQUESTS * reserve->cost);
+    uint64_t chunk = reserve->chunk;
+    if (now - reserve->raised_at < CHUNK_LASTS_NS_MIN) {
+        chunk = least(most, 2 * chunk);
+    } else if (now - reserve->raised_at > CHUNK_LASTS_NS_MAX) {
+        chunk /= 2;
+    }
+    return chunk < floor ? floor : chunk;
+}
+
+uint64_t hr_reserve_raise(struct hr_reserve_pool *pool, uint32_t index, uint64_t capacity, hr_ns now)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
     reserve->chunk = next_chunk(reserve, capacity, now);
+    uint64_t wanted = reserve->chunk < reserve->cost ? reserve->cost : reserve->chunk;
+    reserve->asked = wanted > reserve->left ? wanted - reserve->left : 1;
     reserve->raised_at = now;
     reserve->is_wanted = false;
+    reserve->next = pool->asked_head;
+    pool->asked_head = index;
     return reserve->left + reserve->asked;
 }
 
-void hr_reserve_settle(struct hr_reserve_pool *pool, uint32_t index, bool is_stored)
+static void settle(struct hr_reserve_pool *pool, uint32_t index, bool is_stored)
 {
     struct hr_reserve *reserve = &pool->reserves[index];
     reserve->left += is_stored && !reserve->is_void ? reserve->asked : 0;
@@ -126,5 +140,16 @@ void hr_reserve_settle(struct hr_reserve_pool *pool, uint32_t index, bool is_sto
     reserve->is_void = false;
     if (reserve->is_wanted || !is_stored || runs_low(reserve)) {
         want(pool, index);
+    }
+}
+
+void hr_reserve_settle(struct hr_reserve_pool *pool, bool is_stored)
+{
+    uint32_t index = pool->asked_head;
+    pool->asked_head = 0;
+    while (index != 0) {
+        uint32_t next = pool->reserves[index].next;
+        settle(pool, index, is_stored);
+        index = next;
     }
 }

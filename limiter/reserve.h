@@ -3,8 +3,10 @@
  * bound of what was spent, and a crash admits nothing twice (architecture: reserve outside, spend inside).
  *
  * Units ahead are raised in chunks that follow the counter's pace, before they run out, so that a steady stream does
- * not wait. A crash loses at most what was ahead: one chunk and what was left of the one before. Index 0 is no reserve.
- * Thread: the limiter's. Memory: handed in, zero-filled. */
+ * not wait. No more than one chunk is ever ahead, and that is what a crash loses at most: for any counter the units of
+ * HR_RESERVE_CHUNK_REQUESTS requests like its last, for a busy one what it spends in about a second, and never more
+ * than an eighth of what the limit holds, or of one request if that is more. Index 0 is no reserve. Thread: the
+ * limiter's. Memory: handed in, zero-filled. */
 #ifndef HR_LIMITER_RESERVE_H
 #define HR_LIMITER_RESERVE_H
 
@@ -14,16 +16,25 @@
 #include "base/hash.h"
 #include "base/units.h"
 
+/* The least chunk, in requests: so a counter that is asked rarely has the store written to once in so many of them,
+ * too.
+ */
+#define HR_RESERVE_CHUNK_REQUESTS 64
+
+/* The greatest chunk: this part of what the limit holds. */
+#define HR_RESERVE_CHUNKS_PER_CAPACITY 8
+
 struct hr_reserve {
     struct hr_id128 counter;
     uint64_t left;   /* units that may be spent without asking */
     uint64_t asked;  /* units that a record on its way to the store adds; 0: none is */
-    uint64_t chunk;  /* units to ask for next time */
+    uint64_t chunk;  /* units to be ahead after the next raise */
+    uint64_t cost;   /* of the last request, or the largest of those that wait for the raise */
     hr_ns raised_at; /* when they were last asked for */
     bool is_wanted;  /* to be raised as soon as may be */
     bool is_queued;
     bool is_void;  /* what the record on its way adds is not to be spent */
-    uint32_t next; /* of the queue of those wanted, or of the free list */
+    uint32_t next; /* of the queue of those wanted, of those that have asked, or of the free list */
 };
 
 struct hr_reserve_pool {
@@ -31,9 +42,16 @@ struct hr_reserve_pool {
     uint32_t reserve_count;      /* with [0] */
     uint32_t fresh, free_head;   /* as in lease.h */
     uint32_t wanted_head, wanted_tail;
+    uint32_t asked_head; /* those whose raise is on its way */
 };
 
 void hr_reserve_pool_init(struct hr_reserve_pool *pool, struct hr_reserve *reserves, uint32_t reserve_count);
+
+/* Has nothing been reserved yet? */
+static inline bool hr_reserve_pool_is_unused(const struct hr_reserve_pool *pool)
+{
+    return pool->fresh == 1;
+}
 
 /* 0: none is left. */
 uint32_t hr_reserve_new(struct hr_reserve_pool *pool, struct hr_id128 counter);
@@ -56,10 +74,10 @@ void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index);
 uint32_t hr_reserve_next_wanted(struct hr_reserve_pool *pool);
 
 /* Starts a raise at now and returns the units that the record on its way must be ahead. capacity: what the limit holds
- * at most. */
-uint64_t hr_reserve_raise(struct hr_reserve *reserve, uint64_t capacity, hr_ns now);
+ * at most. Requires: no other raise of it is on its way. */
+uint64_t hr_reserve_raise(struct hr_reserve_pool *pool, uint32_t index, uint64_t capacity, hr_ns now);
 
-/* The record came to the store, or did not. */
-void hr_reserve_settle(struct hr_reserve_pool *pool, uint32_t index, bool is_stored);
+/* The records of all raises on their way came to the store, or did not. O(raises). */
+void hr_reserve_settle(struct hr_reserve_pool *pool, bool is_stored);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/defect.h"
 #include "limiter/limiter_state.h"
 
 bool hr_limiter_next_forgotten(struct hr_limiter *limiter, struct hr_id128 *ret_counter)
@@ -63,18 +64,31 @@ static void save_state(const union hr_state *state, const struct hr_rule *rule, 
     }
 }
 
-/* False: the counter's limit is gone, or it is one that keeps nothing of its own. */
-static bool save_cell(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context,
-                      struct hr_counter_image *image)
+bool hr_limiter_image_of(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context,
+                         struct hr_counter_image *image)
 {
     struct hr_version *version = hr_limiter_bring_up_to_date(limiter, cell, context);
     if (version == NULL || version->rule.algorithm == HR_CONCURRENCY) {
         return false;
     }
-    *image = (struct hr_counter_image){.id = cell->id, .limit = version->limit_id, .saved_at = context->now.steady};
+    image->id = cell->id;
+    image->limit = version->limit_id;
+    image->saved_at = context->now.steady;
+    image->ahead = 0;
+    image->words[0] = image->words[1] = image->words[2] = 0;
+    image->entry_count = 0; /* the entries themselves are not cleared for each of many counters that have none */
     save_rule(&version->rule, image);
     save_state(&cell->state, &version->rule, context, image);
-    cell->flags |= HR_CELL_STORED;
+    return true;
+}
+
+static bool save_cell(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context,
+                      struct hr_counter_image *image)
+{
+    if (!hr_limiter_image_of(limiter, cell, context, image)) {
+        return false;
+    }
+    cell->flags = (uint16_t)((cell->flags & ~HR_CELL_MARK) | HR_CELL_STORED | limiter->refresh.mark);
     return true;
 }
 
@@ -84,15 +98,21 @@ bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct
     struct hr_context context = hr_limiter_context(limiter, now);
     uint32_t index;
     while ((index = hr_reserve_next_wanted(&limiter->reserves)) != 0) {
-        struct hr_reserve *reserve = &limiter->reserves.reserves[index];
-        struct hr_cell *cell = hr_table_find(&limiter->table, reserve->counter);
+        struct hr_cell *cell = hr_table_find(&limiter->table, limiter->reserves.reserves[index].counter);
         if (cell != NULL && save_cell(limiter, cell, &context, ret_image)) {
             uint64_t capacity = limiter->versions.versions[cell->version].rule.capacity;
-            ret_image->ahead = hr_reserve_raise(reserve, capacity, now.steady);
+            ret_image->ahead = hr_reserve_raise(&limiter->reserves, index, capacity, now.steady);
             return true;
         }
     }
     return false;
+}
+
+/* A record that says no more than is so already: all units that are reserved, or about to be, are ahead of it. */
+static uint64_t units_ahead(const struct hr_limiter *limiter, const struct hr_cell *cell)
+{
+    const struct hr_reserve *reserve = &limiter->reserves.reserves[cell->reserve];
+    return cell->reserve == 0 ? 0 : reserve->left + reserve->asked;
 }
 
 bool hr_limiter_next_changed(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image)
@@ -100,9 +120,10 @@ bool hr_limiter_next_changed(struct hr_limiter *limiter, struct hr_now now, stru
     struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, now));
     struct hr_cell *cell;
     while ((cell = hr_table_next_dirty(&limiter->table)) != NULL) {
-        bool is_saved = cell->reserve == 0 && save_cell(limiter, cell, &context, ret_image);
+        bool is_saved = save_cell(limiter, cell, &context, ret_image);
         cell->flags &= (uint16_t)~HR_CELL_DIRTY; /* only now: saving may restate it, which is a change */
         if (is_saved) {
+            ret_image->ahead = units_ahead(limiter, cell);
             return true;
         }
     }
@@ -146,17 +167,38 @@ bool hr_limiter_next_lease(struct hr_limiter *limiter, struct hr_now now, struct
     return false;
 }
 
-void hr_limiter_saved(struct hr_limiter *limiter, struct hr_id128 counter, bool is_stored)
+void hr_limiter_settle_raises(struct hr_limiter *limiter, bool is_stored)
+{
+    hr_reserve_settle(&limiter->reserves, is_stored);
+}
+
+void hr_limiter_save_again(struct hr_limiter *limiter, struct hr_id128 counter)
 {
     struct hr_cell *cell = hr_table_find(&limiter->table, counter);
-    if (cell == NULL) {
-        return;
-    }
-    if (cell->reserve != 0) {
-        hr_reserve_settle(&limiter->reserves, cell->reserve, is_stored);
-    } else if (!is_stored) {
+    if (cell != NULL) {
         hr_table_mark_dirty(&limiter->table, cell);
     }
+}
+
+/* Where there is no room to note it, its old record stays until the log is folded, and says too much at worst. */
+void hr_limiter_forget_again(struct hr_limiter *limiter, struct hr_id128 counter)
+{
+    struct hr_forgotten *forgotten = &limiter->forgotten;
+    if (hr_table_find(&limiter->table, counter) == NULL && forgotten->count < HR_FORGOTTEN_MAX) {
+        forgotten->ids[(forgotten->first + forgotten->count) % HR_FORGOTTEN_MAX] = counter;
+        forgotten->count++;
+    }
+}
+
+void hr_limiter_begin_refresh(struct hr_limiter *limiter)
+{
+    limiter->refresh = (struct hr_refresh){
+        .mark = limiter->refresh.mark ^ HR_CELL_MARK, .pass = limiter->sweep_pass + 1, .is_going = true};
+}
+
+bool hr_limiter_is_refreshing(const struct hr_limiter *limiter)
+{
+    return limiter->refresh.is_going && (int32_t)(limiter->sweep_pass - limiter->refresh.pass) <= 0;
 }
 
 void hr_limiter_save_lease_again(struct hr_limiter *limiter, struct hr_id128 lease)
@@ -262,6 +304,27 @@ static void restore_state(const struct hr_counter_image *image, const struct hr_
     }
 }
 
+/* No limit's id ends in this: ids are keyed hashes. */
+#define SPOT_MARK UINT64_C(0x6f6e207468652073)
+
+struct hr_id128 hr_limiter_spot_mark(uint64_t capacity)
+{
+    return (struct hr_id128){capacity, SPOT_MARK};
+}
+
+static struct hr_version *spot_version_of(struct hr_limiter *limiter, const struct hr_counter_image *image)
+{
+    struct hr_rule rule = {.algorithm = (enum hr_algorithm)image->algorithm,
+                           .capacity = image->limit.hi,
+                           .rate = image->rate,
+                           .period_ns = image->period_ns};
+    if (image->algorithm > HR_SLIDING_LOG || hr_rule_fault(&rule) != NULL) {
+        return NULL;
+    }
+    uint16_t number = hr_versions_spot(&limiter->versions, &rule, limiter->spot_key, limiter->sweep_pass);
+    return number == 0 ? NULL : &limiter->versions.versions[number];
+}
+
 /* The limit in force that a record belongs to, or NULL. */
 static struct hr_version *version_of(struct hr_limiter *limiter, struct hr_id128 limit_id, uint8_t algorithm)
 {
@@ -269,6 +332,29 @@ static struct hr_version *version_of(struct hr_limiter *limiter, struct hr_id128
     struct hr_version *version = &limiter->versions.versions[number];
     bool is_known = number != 0 && hr_algorithm_is_same((enum hr_algorithm)algorithm, version->rule.algorithm);
     return is_known ? version : NULL;
+}
+
+/* The counter's cell, untouched, whether it was there before or not. NULL: no room. */
+static struct hr_cell *fresh_cell(struct hr_limiter *limiter, struct hr_id128 id, const struct hr_version *version,
+                                  const struct hr_context *context)
+{
+    struct hr_cell *cell = hr_table_find(&limiter->table, id);
+    if (cell == NULL) {
+        return hr_table_insert(&limiter->table, id, hr_limiter_version_number(limiter, version));
+    }
+    hr_state_clear(&cell->state, &limiter->versions.versions[cell->version].rule, context);
+    cell->version = hr_limiter_version_number(limiter, version);
+    return cell;
+}
+
+void hr_limiter_restore_forgotten(struct hr_limiter *limiter, struct hr_id128 counter, struct hr_now now)
+{
+    struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, now));
+    struct hr_cell *cell = hr_table_find(&limiter->table, counter);
+    if (cell != NULL) {
+        hr_state_clear(&cell->state, &limiter->versions.versions[cell->version].rule, &context);
+        hr_table_erase(&limiter->table, cell);
+    }
 }
 
 /* Blocks that restoring one log may take: two for its entries, one for the units ahead. */
@@ -279,8 +365,9 @@ enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_count
 {
     now = hr_limiter_settle_now(limiter, now);
     struct hr_context context = hr_limiter_context(limiter, now);
-    struct hr_version *version = version_of(limiter, image->limit, image->algorithm);
-    if (version == NULL || hr_table_find(&limiter->table, image->id) != NULL) {
+    struct hr_version *version = image->limit.lo == SPOT_MARK ? spot_version_of(limiter, image)
+                                                              : version_of(limiter, image->limit, image->algorithm);
+    if (version == NULL) {
         return HR_E_NOT_FOUND;
     }
     if (!is_sound(image, version->rule.algorithm)) {
@@ -289,16 +376,16 @@ enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_count
     if (hr_log_pool_available(&limiter->logs) < LOG_BLOCKS_PER_RESTORE && version->rule.algorithm == HR_SLIDING_LOG) {
         return HR_E_FULL;
     }
-    struct hr_cell *cell = hr_table_insert(&limiter->table, image->id, hr_limiter_version_number(limiter, version));
+    struct hr_cell *cell = fresh_cell(limiter, image->id, version, &context);
     if (cell == NULL) {
         return HR_E_FULL;
     }
-    elapsed_ns = hr_clamp_time(elapsed_ns);
+    elapsed_ns = hr_clamp_time(hr_defect(RESTORE_DRAINS) ? 2 * elapsed_ns : elapsed_ns);
     hr_ns saved_at = hr_clamp_time(image->saved_at);
     bool is_in_bounds = elapsed_ns < HR_TIME_NS_MAX - saved_at;
     struct moment moment = {hr_clamp_time(now.steady - elapsed_ns),
                             is_in_bounds ? saved_at + elapsed_ns : HR_TIME_NS_MAX};
-    cell->flags = HR_CELL_STORED;
+    cell->flags = (uint16_t)(HR_CELL_STORED | limiter->refresh.mark);
     hr_limiter_face(&context, version);
     restore_state(image, version, moment, &context, &cell->state);
     hr_state_advance(&cell->state, &version->rule, &context);

@@ -1,8 +1,11 @@
 /* Save: what of a limiter's counters and leases is to outlive its process, taken out piece by piece, and put back.
  *
- * A limiter with sizes.saves keeps note of what changed. Whoever stores it drains, in this order: the forgotten (delete
- * their records), the raises (durability reserved: store at once, a request may wait), the changed (durability
- * periodic: store each flush interval), the leases; and says of every record of a counter whether it came to the store.
+ * A limiter with sizes.saves keeps note of what changed. Whoever stores it drains, in this order: the forgotten (their
+ * records hold no more), the raises (durability reserved: store at once, a request may wait), the changed (durability
+ * periodic: store each flush interval), the leases; and says what came of it.
+ *
+ * The store may be a log, whose oldest records are to go some day. A refresh has every counter whose last record is
+ * older than its beginning come out once more among the changed, as the sweep comes by.
  *
  * Thread: the limiter's. Pure. */
 #ifndef HR_LIMITER_SAVE_H
@@ -27,17 +30,32 @@ void hr_limiter_end_reserves(struct hr_limiter *limiter);
 bool hr_limiter_next_lease(struct hr_limiter *limiter, struct hr_now now, struct hr_lease_image *ret_image,
                            bool *ret_ended);
 
-/* The record of a counter came to the store, or did not: then it will be taken out again. */
-void hr_limiter_saved(struct hr_limiter *limiter, struct hr_id128 counter, bool is_stored);
+/* All raises that were taken out came to the store, or did not: then they will be taken out again. */
+void hr_limiter_settle_raises(struct hr_limiter *limiter, bool is_stored);
 
-/* The record of a lease did not come to the store: it will be taken out again, if it still holds. */
+/* What was taken out did not come to the store, and will be taken out again, as far as it still holds: the record of a
+ * counter, of a lease; that a counter was forgotten. */
+void hr_limiter_save_again(struct hr_limiter *limiter, struct hr_id128 counter);
 void hr_limiter_save_lease_again(struct hr_limiter *limiter, struct hr_id128 lease);
+void hr_limiter_forget_again(struct hr_limiter *limiter, struct hr_id128 counter);
 
-/* Puts a counter or a lease back, `elapsed_ns` after it was saved. Leases after counters. One of a limit that is no
- * longer there, or of another algorithm now, is left out: HR_E_NOT_FOUND. HR_E_FULL: no room. */
+/* Begins a refresh, and says when it has ended: when all counters have come out, of which the last may be among the
+ * changed still. One at a time. */
+void hr_limiter_begin_refresh(struct hr_limiter *limiter);
+bool hr_limiter_is_refreshing(const struct hr_limiter *limiter);
+
+/* Puts a counter or a lease back, `elapsed_ns` after it was saved; a later record of a counter overrules the earlier
+ * one. Leases after counters. One of a limit that is no longer there, or of another algorithm now, is left out:
+ * HR_E_NOT_FOUND. HR_E_FULL: no room. */
 HR_MUST enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_counter_image *image,
                                        int64_t elapsed_ns, struct hr_now now);
 HR_MUST enum hr_err hr_limiter_restore_lease(struct hr_limiter *limiter, const struct hr_lease_image *image,
                                              int64_t elapsed_ns, struct hr_now now);
+
+/* What stands for the limit in the image of a counter whose rule was given on the spot. */
+struct hr_id128 hr_limiter_spot_mark(uint64_t capacity);
+
+/* At start: takes out again what an earlier record has put back. */
+void hr_limiter_restore_forgotten(struct hr_limiter *limiter, struct hr_id128 counter, struct hr_now now);
 
 #endif

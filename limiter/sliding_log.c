@@ -159,6 +159,66 @@ void hr_sliding_log_give_back(struct hr_sliding_log *log, struct hr_log_pool *po
     }
 }
 
+static void unlink_block(struct hr_sliding_log *log, struct hr_log_pool *pool, uint32_t before, uint32_t index)
+{
+    uint32_t next = pool->blocks[index].next;
+    if (before == 0) {
+        log->head = next;
+    } else {
+        pool->blocks[before].next = next;
+    }
+    log->tail = log->tail == index ? before : log->tail;
+    return_block(pool, index);
+}
+
+/* Is every entry of the block older than `at`? */
+static bool ends_before(const struct hr_log_block *block, hr_ns at)
+{
+    return block->count == 0 || block->at_ns[block->first + block->count - 1] < at;
+}
+
+static void remove_entry(struct hr_log_block *block, uint32_t slot)
+{
+    uint32_t last = (uint32_t)block->first + block->count - 1;
+    for (; slot < last; slot++) {
+        block->at_ns[slot] = block->at_ns[slot + 1];
+        block->cost[slot] = block->cost[slot + 1];
+    }
+    block->cost[last] = 0; /* a place that is not live holds no cost: take adds to it */
+    block->count--;
+}
+
+bool hr_sliding_log_give_back_at(struct hr_sliding_log *log, struct hr_log_pool *pool, uint64_t cost, hr_ns at)
+{
+    uint32_t before = 0, index = log->head;
+    while (index != 0 && ends_before(&pool->blocks[index], at)) {
+        before = index;
+        index = pool->blocks[index].next;
+    }
+    if (index == 0) {
+        return false;
+    }
+    struct hr_log_block *block = &pool->blocks[index];
+    uint32_t slot = block->first;
+    while (block->at_ns[slot] < at) {
+        slot++; /* the block does not end before `at` */
+    }
+    if (block->at_ns[slot] != at) {
+        return false;
+    }
+    uint32_t given = cost < block->cost[slot] ? (uint32_t)cost : block->cost[slot];
+    block->cost[slot] -= given;
+    block->cost_sum -= given;
+    log->used -= given;
+    if (block->cost[slot] == 0) {
+        remove_entry(block, slot);
+    }
+    if (block->count == 0) {
+        unlink_block(log, pool, before, index);
+    }
+    return true;
+}
+
 /* The time of the entry with which the oldest entries together cost at least `needed` (1 to used). */
 static hr_ns time_of_oldest(const struct hr_sliding_log *log, const struct hr_log_pool *pool, uint64_t needed)
 {

@@ -55,6 +55,9 @@ void hr_sliding_log_take(struct hr_sliding_log *log, struct hr_log_pool *pool, u
 
 /* Gives cost back, of the newest entries first; never above untouched. O(blocks) for each block that it empties. */
 void hr_sliding_log_give_back(struct hr_sliding_log *log, struct hr_log_pool *pool, uint64_t cost);
+
+/* Gives back what was taken at that instant; false: the entry is not there any more. O(blocks). */
+bool hr_sliding_log_give_back_at(struct hr_sliding_log *log, struct hr_log_pool *pool, uint64_t cost, hr_ns at);
 uint64_t hr_sliding_log_remaining(const struct hr_sliding_log *log, const struct hr_rule *rule);
 
 /* Until cost (1 to N, does not fit) fits: until enough of the oldest entries are P old. O(blocks), O(1) for a cost

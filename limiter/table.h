@@ -29,18 +29,22 @@ struct hr_cell {
     uint32_t reserve; /* of a counter with durability reserved: its reserve (reserve.h); 0: none */
 };
 
-#define HR_CELL_DIRTY 1U  /* changed since it was last saved */
-#define HR_CELL_STORED 2U /* a record of it may be in the store */
+#define HR_CELL_DIRTY 1U   /* changed since it was last saved */
+#define HR_CELL_STORED 2U  /* a record of it may be in the store */
+#define HR_CELL_APPLIED 8U /* came with the copy of a range that is being put in place (range.h) */
+#define HR_CELL_MARK 4U    /* which of two refreshes it was last saved in (save.h) */
 
-/* Dirty cells are found by block: a bit for each block that may hold one. */
-#define HR_TABLE_BLOCK_CELLS 64
+/* Dirty cells are found by block: a bit for each block that may hold one. Few cells, so that where one here and there
+ * is dirty hardly any other is looked at. */
+#define HR_TABLE_BLOCK_CELLS 4
 
 struct hr_table {
     struct hr_cell *cells;
     uint64_t home_count; /* homes; the cells are HR_TABLE_TAIL_CELLS more */
     uint32_t count, count_max;
-    uint64_t *dirty;   /* one bit a block, 64 blocks a word */
-    uint64_t dirty_at; /* the block that next_dirty looks at next */
+    uint64_t *dirty;        /* one bit a block, 64 blocks a word */
+    uint64_t dirty_at;      /* the block that next_dirty looks at next */
+    uint64_t dirty_fetched; /* the last block whose memory it has asked for */
 };
 
 /* Lays the table out for count_max counters; the memory is zero-filled. */
@@ -48,6 +52,11 @@ void hr_table_init(struct hr_table *table, uint32_t count_max, struct hr_bump *b
 
 /* The counter's cell, or NULL. */
 struct hr_cell *hr_table_find(const struct hr_table *table, struct hr_id128 id);
+
+/* The first cell in use whose id.hi lies in [first, last], and the first such one from a cell on: cells are in the
+ * order of their id.hi, with empty ones between. NULL: there is none. O(cells of the range). */
+struct hr_cell *hr_table_seek(const struct hr_table *table, uint64_t first, uint64_t last);
+struct hr_cell *hr_table_from(const struct hr_table *table, struct hr_cell *cell, uint64_t last);
 
 /* Asks for the cache lines where id would stand, ahead of find. */
 void hr_table_prefetch(const struct hr_table *table, struct hr_id128 id);

@@ -75,10 +75,11 @@ static struct hr_id128 shape_of(const struct hr_limit *limit)
     return shape;
 }
 
+/* A counter with a stake has no other state but a guard's: from or to such a limit it starts afresh. */
 static bool has_shape(const struct hr_version *version, const struct hr_version *other)
 {
     return hr_algorithm_is_same(version->rule.algorithm, other->rule.algorithm) &&
-           hr_id128_equal(version->key_shape, other->key_shape);
+           version->cap.kind == other->cap.kind && hr_id128_equal(version->key_shape, other->key_shape);
 }
 
 static bool zone_is_same(const struct hr_zone *a, const struct hr_zone *b)
@@ -92,7 +93,31 @@ static bool rule_is_same(const struct hr_rule *a, const struct hr_rule *b)
            a->period_ns == b->period_ns && a->ttl_ns == b->ttl_ns && zone_is_same(a->zone, b->zone);
 }
 
-static struct hr_version new_version(const struct hr_limit *limit, const struct hr_hash_key *secret, struct hr_now now)
+/* Two limits have one number only where a share of the one can go on as a share of the other. */
+static struct hr_cap cap_of(const struct hr_limit *limit, struct hr_id128 limit_id, struct hr_id128 key_shape)
+{
+    const struct hr_rule *rule = &limit->rule;
+    struct hr_cap cap = {.kind = hr_stake_kind_of(rule->algorithm)};
+    bool is_bucket = cap.kind == HR_STAKE_SHARE, is_quota = rule->algorithm == HR_QUOTA;
+    if (is_bucket) {
+        cap.scale = (struct hr_share_scale){rule->period_ns, hr_share_shift(rule->rate, rule->capacity)};
+    }
+    const uint64_t words[] = {
+        limit_id.hi,
+        limit_id.lo,
+        key_shape.hi,
+        key_shape.lo,
+        rule->algorithm == HR_GCRA ? HR_TOKEN_BUCKET : rule->algorithm,
+        is_quota ? (uint64_t)rule->unit : rule->period_ns,
+        is_quota && rule->zone != NULL ? rule->zone->digest : cap.scale.shift,
+    };
+    cap.number = (uint32_t)hr_plain_hash(words, sizeof(words), 0) & ~UINT32_C(1);
+    cap.number += cap.number == 0 ? 2 : 0;
+    return cap;
+}
+
+static struct hr_version new_version(const struct hr_limit *limit, const struct hr_hash_key *secret, struct hr_now now,
+                                     bool has_stakes)
 {
     struct hr_version version = {
         .in_use = true,
@@ -102,6 +127,9 @@ static struct hr_version new_version(const struct hr_limit *limit, const struct 
         .limit_id = hr_versions_limit_id(secret, limit->name),
         .durability = limit->durability,
     };
+    if (has_stakes && limit->scope == HR_SCOPE_GLOBAL) {
+        version.cap = cap_of(limit, version.limit_id, version.key_shape);
+    }
     if (limit->rule.algorithm == HR_QUOTA) {
         hr_quota_clock_set(&version.clock, &version.rule, now.wall);
         version.first_period = version.clock.current.number;
@@ -195,7 +223,7 @@ enum hr_err hr_versions_load(struct hr_versions *versions, const struct hr_limit
     versions->generation++;
     uint32_t free_from = 1;
     for (uint32_t i = 0; i < set->limit_count; i++) {
-        struct hr_version version = new_version(&set->limits[i], secret, now);
+        struct hr_version version = new_version(&set->limits[i], secret, now, versions->has_stakes);
         versions->of_limit[i] = settle(versions, &version, &free_from, now, pass);
         versions->versions[versions->of_limit[i]].generation = versions->generation;
     }

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "limiter/algorithm.h"
 #include "limiter/limit_set.h"
+#include "limiter/stake.h"
 
 struct hr_version {
     struct hr_rule rule;
@@ -26,6 +27,7 @@ struct hr_version {
     struct hr_hash_key name_key; /* made of the limit's name: the key for its counters' identities */
     struct hr_id128 limit_id;    /* made of the limit's name: says in the store whose counter a record is */
     enum hr_durability durability;
+    struct hr_cap cap;         /* of a limit that holds over all regions (stake.h) */
     struct hr_id128 key_shape; /* hash of the key's attribute names */
     struct hr_tally tally;
     hr_ns retired_at;
@@ -46,6 +48,7 @@ struct hr_versions {
     uint16_t *by_name;           /* hash table over the versions in force, by limit_id */
     uint32_t name_mask;
     uint32_t generation; /* loads so far */
+    bool has_stakes;     /* else limits of scope global are decided as if they were regional */
 };
 
 /* Room for sets of limits_max limits and as many retired versions twice over. */

@@ -10,6 +10,7 @@ struct unit {
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define PPM_PER_PERCENT 10000
 
 static const struct unit amount_units[] = {
     {"", 1},
@@ -90,6 +91,45 @@ enum hr_err hr_amount_parse(struct hr_span text, uint64_t *ret_amount)
 enum hr_err hr_period_parse(struct hr_span text, uint64_t *ret_period_ns)
 {
     return read_quantity(text, period_units, COUNT_OF(period_units), (uint64_t)HR_PERIOD_NS_MAX, ret_period_ns);
+}
+
+/* The one to four digits behind the point of a percentage, in millionths of the whole: "5" is 5,000. */
+static bool read_decimals(struct hr_span text, uint64_t *ret_ppm)
+{
+    uint64_t ppm = 0, worth = PPM_PER_PERCENT;
+    if (text.bytes < 1 || text.bytes > 4) {
+        return false;
+    }
+    for (size_t i = 0; i < text.bytes; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9') {
+            return false;
+        }
+        worth /= 10;
+        ppm += worth * (uint64_t)(text.at[i] - '0');
+    }
+    *ret_ppm = ppm;
+    return true;
+}
+
+enum hr_err hr_percent_parse(struct hr_span text, uint32_t *ret_ppm)
+{
+    uint64_t percent, decimals = 0;
+    text = trim(text);
+    if (text.bytes == 0 || text.at[text.bytes - 1] != '%') {
+        return HR_E_INVALID;
+    }
+    text = trim((struct hr_span){text.at, text.bytes - 1});
+    size_t used = read_digits(text, &percent);
+    bool has_point = used > 0 && used < text.bytes && text.at[used] == '.';
+    if (used == 0 || (used < text.bytes && !has_point) ||
+        (has_point && !read_decimals((struct hr_span){text.at + used + 1, text.bytes - used - 1}, &decimals))) {
+        return HR_E_INVALID;
+    }
+    if (percent > 100 || (percent == 100 && decimals > 0)) {
+        return HR_E_RANGE;
+    }
+    *ret_ppm = (uint32_t)(percent * PPM_PER_PERCENT + decimals);
+    return HR_OK;
 }
 
 /* Splits text around the first `mark`. */

@@ -13,6 +13,7 @@
 struct change {
     char name[HR_LIMIT_NAME_BYTES_MAX];
     size_t name_bytes;
+    uint64_t ordinal;
     struct hr_limits_file *file; /* of one limit; NULL: deleted */
     unsigned users;              /* sets that point into it, and the list of changes */
 };
@@ -27,8 +28,9 @@ struct base {
 struct edition {
     struct hr_limit_set set;
     struct base *base;
-    struct change **changes;
+    struct change **changes; /* in the order of their ordinals */
     uint32_t change_count;
+    const struct change *added; /* the one that made it another edition; NULL: a reload did */
     struct hr_limit *limits;
     void *memory;
 };
@@ -168,8 +170,18 @@ static bool compile(struct edition *edition, struct hr_problem *problem)
     return true;
 }
 
-/* An edition of these parts, which it shares; `added` (or NULL) takes the place of the change of its name, or comes
- * last. */
+/* Puts a change, which it shares, in its place. */
+static void insert(struct edition *edition, struct change *change)
+{
+    uint32_t at = edition->change_count++;
+    for (; at > 0 && edition->changes[at - 1]->ordinal > change->ordinal; at--) {
+        edition->changes[at] = edition->changes[at - 1];
+    }
+    edition->changes[at] = change;
+    change->users++;
+}
+
+/* An edition of these parts, which it shares; `added` (or NULL) takes the place of the change of its name. */
 static struct edition *edition_new(struct base *base, const struct edition *from, struct change *added,
                                    struct hr_problem *problem)
 {
@@ -188,13 +200,12 @@ static struct edition *edition_new(struct base *base, const struct edition *from
     for (uint32_t i = 0; i < old_count; i++) {
         bool is_replaced = added != NULL && hr_span_equal(name_of(from->changes[i]), name_of(added));
         if (!is_replaced) {
-            edition->changes[edition->change_count++] = from->changes[i];
-            from->changes[i]->users++;
+            insert(edition, from->changes[i]);
         }
     }
     if (added != NULL) {
-        edition->changes[edition->change_count++] = added;
-        added->users++;
+        insert(edition, added);
+        edition->added = added;
     }
     if (!compile(edition, problem)) {
         edition_free(edition);
@@ -312,7 +323,8 @@ static struct hr_limits_file *read_one(struct hr_span json, struct hr_problem *p
 }
 
 /* Takes the file, also on failure. */
-static struct change *change_new(struct hr_span name, struct hr_limits_file *file, struct hr_problem *problem)
+static struct change *change_new(uint64_t ordinal, struct hr_span name, struct hr_limits_file *file,
+                                 struct hr_problem *problem)
 {
     struct change *change = calloc(1, sizeof(*change));
     if (change == NULL) {
@@ -320,6 +332,7 @@ static struct change *change_new(struct hr_span name, struct hr_limits_file *fil
         out_of_memory(problem);
         return NULL;
     }
+    change->ordinal = ordinal;
     change->name_bytes = name.bytes;
     memcpy(change->name, name.at, name.bytes);
     change->file = file;
@@ -340,26 +353,31 @@ static const struct hr_limit_set *prepare_change(struct hr_catalog *catalog, str
     return set;
 }
 
-const struct hr_limit_set *hr_catalog_prepare_put(struct hr_catalog *catalog, struct hr_span json,
+const struct hr_limit_set *hr_catalog_prepare_put(struct hr_catalog *catalog, uint64_t ordinal, struct hr_span json,
                                                   struct hr_problem *ret_problem)
 {
     struct hr_limits_file *file = read_one(json, ret_problem);
     if (file == NULL) {
         return NULL;
     }
-    return prepare_change(catalog, change_new(file->limits[0].name, file, ret_problem), ret_problem);
+    struct change *change = change_new(ordinal, file->limits[0].name, file, ret_problem);
+    return prepare_change(catalog, change, ret_problem);
 }
 
-const struct hr_limit_set *hr_catalog_prepare_delete(struct hr_catalog *catalog, struct hr_span name,
+const struct hr_limit_set *hr_catalog_prepare_delete(struct hr_catalog *catalog, uint64_t ordinal, struct hr_span name,
                                                      struct hr_problem *ret_problem)
 {
-    return prepare_change(catalog, change_new(name, NULL, ret_problem), ret_problem);
+    return prepare_change(catalog, change_new(ordinal, name, NULL, ret_problem), ret_problem);
 }
 
 struct hr_span hr_catalog_put_name(const struct hr_catalog *catalog)
 {
-    const struct edition *edition = catalog->prepared;
-    return name_of(edition->changes[edition->change_count - 1]);
+    return name_of(catalog->prepared->added);
+}
+
+bool hr_catalog_is_in_file(const struct hr_catalog *catalog, struct hr_span name)
+{
+    return is_in_base(catalog->current, name);
 }
 
 void hr_catalog_commit(struct hr_catalog *catalog)
@@ -385,7 +403,13 @@ static bool collect(struct hr_catalog *catalog, struct change *change, struct hr
     return true;
 }
 
-bool hr_catalog_restore(struct hr_catalog *catalog, struct hr_span name, struct hr_span json,
+static int by_ordinal(const void *a, const void *b)
+{
+    const struct change *const *left = a, *const *right = b;
+    return ((*left)->ordinal > (*right)->ordinal) - ((*left)->ordinal < (*right)->ordinal);
+}
+
+bool hr_catalog_restore(struct hr_catalog *catalog, uint64_t ordinal, struct hr_span name, struct hr_span json,
                         struct hr_problem *ret_problem)
 {
     struct hr_limits_file *file = NULL;
@@ -400,12 +424,15 @@ bool hr_catalog_restore(struct hr_catalog *catalog, struct hr_span name, struct 
             return false;
         }
     }
-    struct change *change = change_new(name, file, ret_problem);
+    struct change *change = change_new(ordinal, name, file, ret_problem);
     return change != NULL && collect(catalog, change, ret_problem);
 }
 
 const struct hr_limit_set *hr_catalog_prepare_restored(struct hr_catalog *catalog, struct hr_problem *ret_problem)
 {
+    if (catalog->restored_count > 0) {
+        qsort(catalog->restored, catalog->restored_count, sizeof(struct change *), by_ordinal);
+    }
     const struct edition restored = {.changes = catalog->restored, .change_count = catalog->restored_count};
     const struct hr_limit_set *set =
         prepare(catalog, edition_new(catalog->current->base, &restored, NULL, ret_problem));

@@ -27,12 +27,13 @@ void hr_catalog_free(struct hr_catalog *catalog);
 /* The set in force; borrowed until the commit after next. */
 const struct hr_limit_set *hr_catalog_set(const struct hr_catalog *catalog);
 
-/* Each prepares a new set: the limits file read anew; a limit put, as JSON (hr_value_to_json); a limit deleted. NULL:
- * nothing was prepared, and *ret_problem says why. A prepared set that is not committed is dropped by the next one. */
+/* Each prepares a new set: the limits file read anew; a limit put, as JSON (hr_value_to_json); a limit deleted. Limits
+ * that stand in no file come in the order of their ordinals, which are unique. NULL: nothing was prepared, and
+ * *ret_problem says why. A prepared set that is not committed is dropped by the next one. */
 const struct hr_limit_set *hr_catalog_prepare_reload(struct hr_catalog *catalog, struct hr_problem *ret_problem);
-const struct hr_limit_set *hr_catalog_prepare_put(struct hr_catalog *catalog, struct hr_span json,
+const struct hr_limit_set *hr_catalog_prepare_put(struct hr_catalog *catalog, uint64_t ordinal, struct hr_span json,
                                                   struct hr_problem *ret_problem);
-const struct hr_limit_set *hr_catalog_prepare_delete(struct hr_catalog *catalog, struct hr_span name,
+const struct hr_limit_set *hr_catalog_prepare_delete(struct hr_catalog *catalog, uint64_t ordinal, struct hr_span name,
                                                      struct hr_problem *ret_problem);
 
 /* Puts the prepared set in force. The one before stays until the next commit. */
@@ -41,10 +42,13 @@ void hr_catalog_commit(struct hr_catalog *catalog);
 /* The name that a put's JSON gives: to be asked between prepare_put and commit. */
 struct hr_span hr_catalog_put_name(const struct hr_catalog *catalog);
 
+/* Does the limits file that is in force have a limit of this name, whatever was changed since? */
+bool hr_catalog_is_in_file(const struct hr_catalog *catalog, struct hr_span name);
+
 /* At start: a change as the store has it: the JSON of a limit that was put, or nothing for one that was deleted. False,
  * with the problem filled in: it no longer reads, and is left out. When all are there, prepare_restored prepares the
  * set of them all, once. */
-bool hr_catalog_restore(struct hr_catalog *catalog, struct hr_span name, struct hr_span json,
+bool hr_catalog_restore(struct hr_catalog *catalog, uint64_t ordinal, struct hr_span name, struct hr_span json,
                         struct hr_problem *ret_problem);
 const struct hr_limit_set *hr_catalog_prepare_restored(struct hr_catalog *catalog, struct hr_problem *ret_problem);
 

@@ -17,6 +17,7 @@ enum hr_exit {
     HR_EXIT_UNREACHABLE = 3, /* the node that was asked did not answer */
 };
 
+int hr_cmd_local(int argc, char **argv);
 int hr_cmd_replay(int argc, char **argv);
 int hr_cmd_test(int argc, char **argv);
 
@@ -25,7 +26,9 @@ int hr_cmd_bench(int argc, char **argv);
 int hr_cmd_check(int argc, char **argv);
 int hr_cmd_explain(int argc, char **argv);
 int hr_cmd_limits(int argc, char **argv);
+int hr_cmd_members(int argc, char **argv);
 int hr_cmd_peek(int argc, char **argv);
+int hr_cmd_region(int argc, char **argv);
 int hr_cmd_refund(int argc, char **argv);
 int hr_cmd_release(int argc, char **argv);
 int hr_cmd_renew(int argc, char **argv);

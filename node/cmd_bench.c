@@ -28,6 +28,9 @@ static const char help[] =
     "  --skew S          how unevenly, the exponent of Zipf's law, as 0.99 (default 0: evenly)\n"
     "  --attribute NAME  the attribute that the key is put into (default api_key)\n"
     "  --cost N          what each request costs (default 1)\n"
+    "  --spread          spread the connections over all nodes of the node's region\n"
+    "  --route           the same, and ask each node for the keys that it owns, as it is learned from\n"
+    "                    the answers (of at most 16777216 keys)\n"
     "  --detail on|off   ask for the numbers of each limit touched (default off)\n" HR_ASK_HELP "\n"
     "Latencies are in microseconds; a quantile is at most an eighth too high.\n"
     "\n"
@@ -37,10 +40,24 @@ struct options {
     struct hr_ask ask;
     uint64_t connections, pipeline, requests, seconds, rate, keys;
     double skew;
+    bool spread, route;
     struct hr_load_check check;
 };
 
-enum { CONNECTIONS = HR_ASK_OWN, PIPELINE, REQUESTS, SECONDS, RATE, KEYS, SKEW, ATTRIBUTE, COST, DETAIL };
+enum {
+    CONNECTIONS = HR_ASK_OWN,
+    PIPELINE,
+    REQUESTS,
+    SECONDS,
+    RATE,
+    KEYS,
+    SKEW,
+    ATTRIBUTE,
+    COST,
+    DETAIL,
+    SPREAD,
+    ROUTE
+};
 
 static int take_skew(struct options *options)
 {
@@ -103,6 +120,12 @@ static int take_option(struct options *options, int option)
         return take_attribute(options);
     case DETAIL:
         return take_detail(options);
+    case SPREAD:
+        options->spread = true;
+        return HR_EXIT_DONE;
+    case ROUTE:
+        options->route = true;
+        return HR_EXIT_DONE;
     default:
         return take_number(options, option);
     }
@@ -122,6 +145,8 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"attribute", required_argument, NULL, ATTRIBUTE},
         {"cost", required_argument, NULL, COST},
         {"detail", required_argument, NULL, DETAIL},
+        {"spread", no_argument, NULL, SPREAD},
+        {"route", no_argument, NULL, ROUTE},
         HR_ASK_OPTIONS,
     };
     int option = 0;
@@ -138,18 +163,24 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         *ret_exit = hr_cmd_usage(argv[0], "bench takes no argument, not %s", argv[optind]);
     } else if (options->requests > 0 && options->seconds > 0) {
         *ret_exit = hr_cmd_usage(argv[0], "either --requests or --seconds");
+    } else if (options->route && options->keys > HR_LOAD_ROUTED_KEYS_MAX) {
+        *ret_exit = hr_cmd_usage(argv[0], "--route takes at most 16777216 --keys");
     } else {
         return true;
     }
     return false;
 }
 
-static void print_result(const struct hr_load_result *result)
+static void print_result(const struct hr_load_result *result, uint32_t node_count)
 {
     (void)printf("%" PRIu64 " answers in %.3f s: %" PRIu64 " a second\n", result->latency.count,
                  (double)result->elapsed_ns / 1e9, hr_load_per_second(result));
     (void)printf("allowed %" PRIu64 ", denied %" PRIu64 ", errors %" PRIu64 ", unsent %" PRIu64 "\n", result->allowed,
                  result->denied, result->errors, result->unsent);
+    if (node_count > 1) {
+        (void)printf("of %" PRIu32 " nodes; decided by another one than was asked: %" PRIu64 "\n", node_count,
+                     result->elsewhere);
+    }
     (void)printf("latency in us: p50 %" PRIu64 ", p90 %" PRIu64 ", p99 %" PRIu64 ", p99.9 %" PRIu64 ", max %" PRIu64
                  "\n",
                  hr_load_quantile_us(result, 500), hr_load_quantile_us(result, 900), hr_load_quantile_us(result, 990),
@@ -159,37 +190,18 @@ static void print_result(const struct hr_load_result *result)
 static void print_result_json(const struct hr_load_result *result)
 {
     (void)printf("{\"requests\":%" PRIu64 ",\"seconds\":%.6f,\"requests_per_second\":%" PRIu64 ",\"allowed\":%" PRIu64
-                 ",\"denied\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"unsent\":%" PRIu64 ",",
+                 ",\"denied\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"unsent\":%" PRIu64 ",\"elsewhere\":%" PRIu64 ",",
                  result->latency.count, (double)result->elapsed_ns / 1e9, hr_load_per_second(result), result->allowed,
-                 result->denied, result->errors, result->unsent);
+                 result->denied, result->errors, result->unsent, result->elsewhere);
     (void)printf("\"latency_us\":{\"p50\":%" PRIu64 ",\"p90\":%" PRIu64 ",\"p99\":%" PRIu64 ",\"p99_9\":%" PRIu64
                  ",\"max\":%" PRIu64 "}}\n",
                  hr_load_quantile_us(result, 500), hr_load_quantile_us(result, 900), hr_load_quantile_us(result, 990),
                  hr_load_quantile_us(result, 999), hr_load_quantile_us(result, 1000));
 }
 
-/* The first connection looks the node's name up and finds the one of its addresses that answers. */
-static int find_node(const struct options *options, char *ret_where, struct hr_load_plan *plan)
+static struct hr_load_plan plan_of(const struct options *options)
 {
-    struct hr_client client;
-    socklen_t bytes = sizeof(plan->node);
-    int status = hr_ask_open(&options->ask, &client);
-    if (status != HR_EXIT_DONE) {
-        return status;
-    }
-    memcpy(ret_where, client.where, sizeof(client.where));
-    (void)getpeername(client.fd, (struct sockaddr *)&plan->node, &bytes); /* where not, connecting will say so */
-    hr_client_close(&client);
-    return HR_EXIT_DONE;
-}
-
-static int bench(const struct options *options)
-{
-    struct hr_load_request request = {.bytes = 0};
-    struct hr_load_keys keys;
-    struct hr_load_plan plan = {
-        .request = &request,
-        .keys = &keys,
+    return (struct hr_load_plan){
         .connections = (uint32_t)options->connections,
         .pipeline = (uint32_t)options->pipeline,
         .requests = options->requests > 0 ? options->requests : UINT64_MAX,
@@ -197,18 +209,21 @@ static int bench(const struct options *options)
         .per_second = options->rate,
         .timeout_ns = (uint64_t)options->ask.timeout_ms * (uint64_t)HR_NS_PER_MS,
     };
-    char where[HR_ADDRESS_TEXT_BYTES];
+}
+
+static int run(const struct options *options, const struct hr_load_plan *partial)
+{
+    struct hr_load_plan plan = *partial;
+    struct hr_load_request request = {.bytes = 0};
+    struct hr_load_keys keys;
     struct hr_load_result result;
     struct hr_problem problem;
     hr_load_keys_init(&keys, options->keys, options->skew, SEED);
     if (hr_load_request_init(&request, &options->check) != HR_OK) {
         return HR_EXIT_INVALID; /* the name was valid */
     }
-    int status = find_node(options, where, &plan);
-    if (status != HR_EXIT_DONE) {
-        return status;
-    }
-    plan.where = where;
+    plan.request = &request;
+    plan.keys = &keys;
     if (!hr_load_run(&plan, &result, &problem)) {
         (void)hr_cmd_fail(&problem);
         return HR_EXIT_UNREACHABLE;
@@ -216,9 +231,31 @@ static int bench(const struct options *options)
     if (options->ask.json) {
         print_result_json(&result);
     } else {
-        print_result(&result);
+        print_result(&result, plan.nodes->count);
     }
     return HR_EXIT_DONE;
+}
+
+static int bench(const struct options *options)
+{
+    static struct hr_load_nodes nodes;
+    struct hr_load_owners owners = {.of = NULL};
+    struct hr_load_plan plan = plan_of(options);
+    bool is_region = options->spread || options->route;
+    int status = is_region ? hr_load_nodes_region(&options->ask, &nodes) : hr_load_nodes_one(&options->ask, &nodes);
+    if (status != HR_EXIT_DONE) {
+        return status;
+    }
+    plan.nodes = &nodes;
+    if (options->route) {
+        if (hr_load_owners_init(&owners, options->keys) != HR_OK) {
+            return hr_cmd_usage(options->ask.command, "no memory for so many keys");
+        }
+        plan.owners = &owners;
+    }
+    status = run(options, &plan);
+    hr_load_owners_free(&owners);
+    return status;
 }
 
 int hr_cmd_bench(int argc, char **argv)

@@ -10,6 +10,9 @@
 #include "node/doc_yaml.h"
 #include "node/limits_yaml.h"
 
+#define NOTES_MAX 16 /* a person reads no more */
+#define NOTE_BYTES 256
+
 static const char help[] =
     "usage: headroom config check [--json] FILE\n"
     "\n"
@@ -18,7 +21,8 @@ static const char help[] =
     "The secret file is not read: it may be on another machine.\n"
     "\n"
     "  --json     print the answer as JSON: {\"ok\":true,\"kind\":\"limits\",\"limits\":N}, or\n"
-    "             {\"ok\":true,\"kind\":\"node\",\"node\":NAME,\"region\":NAME,\"limits\":N}\n"
+    "             {\"ok\":true,\"kind\":\"node\",\"node\":NAME,\"region\":NAME,\"limits\":N}, with\n"
+    "             \"notes\":[TEXT...] where something is allowed, but hardly meant\n"
     "  --help     print this\n"
     "  --version  print the version\n"
     "\n"
@@ -57,43 +61,84 @@ static int check_limits(const char *path, bool is_json)
     return HR_EXIT_DONE;
 }
 
-/* Names in a node file need no escaping: they are [a-z0-9-]. */
-static void print_node_json(const struct hr_node_config *config, uint32_t limit_count)
+/* What is allowed, but hardly meant: the first NOTES_MAX sentences about it. */
+struct notes {
+    uint32_t count;
+    char texts[NOTES_MAX][NOTE_BYTES];
+};
+
+static void note_doubt(struct notes *notes, const char *doubt)
 {
-    const char *doubt = hr_node_config_doubt(config);
-    (void)printf("{\"ok\":true,\"kind\":\"node\",\"node\":\"%s\",\"region\":\"%s\",\"limits\":%" PRIu32, config->name,
-                 config->region, limit_count);
     if (doubt != NULL) {
-        (void)printf(",\"note\":\"%s\"", doubt);
+        (void)snprintf(notes->texts[notes->count++], NOTE_BYTES, "%s", doubt);
     }
-    (void)puts("}");
 }
 
-static void print_node(const struct hr_node_config *config, const char *path, uint32_t limit_count)
+/* Each region's bucket must hold one whole request: of fewer tokens than regions not every region can have one. */
+static void note_small_cap(struct notes *notes, const struct hr_limit *limit, uint32_t region_count)
 {
-    const char *doubt = hr_node_config_doubt(config);
+    if (limit->scope != HR_SCOPE_GLOBAL || limit->rule.capacity >= region_count || notes->count == NOTES_MAX) {
+        return;
+    }
+    (void)snprintf(notes->texts[notes->count++], NOTE_BYTES,
+                   "the global limit %.*s holds %" PRIu64 " for %" PRIu32
+                   " regions: fewer than regions, so none of them can be promised a reserve",
+                   (int)limit->name.bytes, limit->name.at, limit->rule.capacity, region_count);
+}
+
+static void note_small_caps(struct notes *notes, const struct hr_limits_file *file, uint32_t region_count)
+{
+    for (uint32_t i = 0; i < file->limit_count; i++) {
+        note_small_cap(notes, &file->limits[i], region_count);
+    }
+}
+
+/* Names in a node file, and in a note, need no escaping: they are [a-z0-9-]. */
+static void print_node_json(const struct hr_node_config *config, uint32_t limit_count, const struct notes *notes)
+{
+    (void)printf("{\"ok\":true,\"kind\":\"node\",\"node\":\"%s\",\"region\":\"%s\",\"limits\":%" PRIu32, config->name,
+                 config->region, limit_count);
+    for (uint32_t i = 0; i < notes->count; i++) {
+        (void)printf("%s\"%s\"", i == 0 ? ",\"notes\":[" : ",", notes->texts[i]);
+    }
+    (void)puts(notes->count > 0 ? "]}" : "}");
+}
+
+static void print_node(const struct hr_node_config *config, const char *path, uint32_t limit_count,
+                       const struct notes *notes)
+{
     (void)printf("%s: ok, node %s in region %s\n", path, config->name, config->region);
     if (config->limits[0] != '\0') {
         print_limits(config->limits, limit_count);
     }
-    if (doubt != NULL) {
-        (void)printf("note: %s\n", doubt);
+    for (uint32_t i = 0; i < notes->count; i++) {
+        (void)printf("note: %s\n", notes->texts[i]);
     }
 }
 
 static int check_node(const char *path, bool is_json)
 {
     struct hr_problem problem;
-    struct hr_node_config config;
+    static struct hr_node_config config;
+    struct notes notes = {.count = 0};
     uint32_t limit_count = 0;
-    if (!hr_node_config_load(path, &config, &problem) ||
-        (config.limits[0] != '\0' && !count_limits(config.limits, &limit_count, &problem))) {
+    if (!hr_node_config_load(path, &config, &problem)) {
         return hr_cmd_fail(&problem);
     }
+    note_doubt(&notes, hr_node_config_doubt(&config));
+    if (config.limits[0] != '\0') {
+        struct hr_limits_file *file = hr_limits_file_load(config.limits, &problem);
+        if (file == NULL) {
+            return hr_cmd_fail(&problem);
+        }
+        limit_count = file->limit_count;
+        note_small_caps(&notes, file, config.region_count);
+        hr_limits_file_free(file);
+    }
     if (is_json) {
-        print_node_json(&config, limit_count);
+        print_node_json(&config, limit_count, &notes);
     } else {
-        print_node(&config, path, limit_count);
+        print_node(&config, path, limit_count, &notes);
     }
     return HR_EXIT_DONE;
 }

@@ -16,7 +16,7 @@ struct reader {
     const char *path;
     struct hr_problem *problem;
     struct hr_node_config *config;
-    hr_doc_node join; /* cluster.join, or 0 */
+    hr_doc_node join, gossip, tls; /* cluster.join, listen.gossip, cluster.tls; 0: not given */
 };
 
 enum section {
@@ -149,6 +149,35 @@ static bool read_amount(struct reader *r, hr_doc_node node, const struct bounds 
     return true;
 }
 
+struct duration_bounds {
+    const char *what;
+    uint64_t max_s;
+    const char *range; /* the bounds in words */
+};
+
+/* A duration from 1 ms on; where none is given, *duration_ns stays as it is. */
+static bool read_duration(struct reader *r, hr_doc_node node, const struct duration_bounds *bounds,
+                          uint64_t *duration_ns)
+{
+    struct hr_span text;
+    uint64_t ns = 0;
+    if (node == 0) {
+        return true;
+    }
+    if (!hr_doc_scalar(r->doc, node, bounds->what, &text, r->problem)) {
+        return false;
+    }
+    enum hr_err err = hr_period_parse(text, &ns);
+    if (err == HR_E_INVALID) {
+        return fault_of_form(r, node, bounds->what, "a duration, as 100ms or 1s");
+    }
+    if (err != HR_OK || ns > bounds->max_s * (uint64_t)HR_NS_PER_S) {
+        return fault_of_form(r, node, bounds->what, bounds->range);
+    }
+    *duration_ns = ns;
+    return true;
+}
+
 /* A section of amounts alone: one for each key, in the order of the keys. */
 static bool read_amounts(struct reader *r, hr_doc_node section, const struct hr_doc_keys *keys,
                          const struct bounds *bounds, uint64_t *amounts)
@@ -188,10 +217,35 @@ static bool read_workers(struct reader *r, hr_doc_node node)
     return true;
 }
 
+static bool read_host(struct reader *r, hr_doc_node node)
+{
+    struct hr_span text;
+    if (!hr_doc_scalar(r->doc, node, "node.host", &text, r->problem)) {
+        return false;
+    }
+    if (!hr_attribute_name_is_valid(text)) { /* the same alphabet and length */
+        return fault_of_form(r, node, "node.host", "1 to 64 of a-z, 0-9, \"_\", \".\" and \"-\"");
+    }
+    memcpy(r->config->host, text.at, text.bytes);
+    r->config->host[text.bytes] = '\0';
+    return true;
+}
+
+static bool read_node_weight(struct reader *r, hr_doc_node node)
+{
+    static const struct bounds bounds = {"node.weight", 1, HR_WEIGHT_MAX};
+    uint64_t weight = r->config->weight;
+    if (!read_amount(r, node, &bounds, &weight)) {
+        return false;
+    }
+    r->config->weight = (uint32_t)weight;
+    return true;
+}
+
 static bool read_node(struct reader *r, hr_doc_node section)
 {
-    enum { NAME, REGION, DATA, WORKERS, COUNT };
-    static const char *const names[COUNT] = {"name", "region", "data", "workers"};
+    enum { NAME, REGION, DATA, WORKERS, HOST, WEIGHT, COUNT };
+    static const char *const names[COUNT] = {"name", "region", "data", "workers", "host", "weight"};
     static const struct hr_doc_keys keys = {"node", COUNT, names};
     hr_doc_node values[COUNT];
     struct hr_node_config *config = r->config;
@@ -204,7 +258,8 @@ static bool read_node(struct reader *r, hr_doc_node section)
     return read_name(r, values[NAME], "node.name", config->name) &&
            read_name(r, values[REGION], "node.region", config->region) &&
            read_path(r, values[DATA], "node.data", config->data) &&
-           (values[WORKERS] == 0 || read_workers(r, values[WORKERS]));
+           (values[WORKERS] == 0 || read_workers(r, values[WORKERS])) &&
+           (values[HOST] == 0 || read_host(r, values[HOST])) && read_node_weight(r, values[WEIGHT]);
 }
 
 static bool read_listen(struct reader *r, hr_doc_node section)
@@ -213,8 +268,11 @@ static bool read_listen(struct reader *r, hr_doc_node section)
     static const struct hr_doc_keys keys = {"listen", COUNT_OF(names), names};
     hr_doc_node values[COUNT_OF(names)];
     struct hr_endpoints *listen = &r->config->listen;
-    return hr_doc_fields(r->doc, section, &keys, values, r->problem) &&
-           (values[0] == 0 || read_address(r, values[0], "listen.rpc", &plain_form, &listen->rpc)) &&
+    if (!hr_doc_fields(r->doc, section, &keys, values, r->problem)) {
+        return false;
+    }
+    r->gossip = values[1];
+    return (values[0] == 0 || read_address(r, values[0], "listen.rpc", &plain_form, &listen->rpc)) &&
            (values[1] == 0 || read_address(r, values[1], "listen.gossip", &url_form, &listen->gossip)) &&
            (values[2] == 0 || read_address(r, values[2], "listen.http", &plain_form, &listen->http));
 }
@@ -253,20 +311,44 @@ static bool read_joins(struct reader *r, hr_doc_node list)
     return true;
 }
 
+/* Mutual: a node shows its own certificate and asks for those of the others. */
+static bool read_tls(struct reader *r, hr_doc_node section)
+{
+    static const char *const names[] = {"ca", "certificate", "key"};
+    static const struct hr_doc_keys keys = {"cluster.tls", COUNT_OF(names), names};
+    hr_doc_node values[COUNT_OF(names)];
+    struct hr_tls_config *tls = &r->config->tls;
+    if (!hr_doc_fields(r->doc, section, &keys, values, r->problem)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < COUNT_OF(names); i++) {
+        if (!need(r, section, values[i], "cluster.tls", names[i])) {
+            return false;
+        }
+    }
+    return read_path(r, values[0], "cluster.tls.ca", tls->ca) &&
+           read_path(r, values[1], "cluster.tls.certificate", tls->certificate) &&
+           read_path(r, values[2], "cluster.tls.key", tls->key);
+}
+
 static bool read_cluster(struct reader *r, hr_doc_node section)
 {
-    enum { NAME, JOIN, SECRET_FILE, COUNT };
-    static const char *const names[COUNT] = {"name", "join", "secret_file"};
+    enum { NAME, JOIN, SECRET_FILE, TLS, CALL_DEADLINE, COUNT };
+    static const char *const names[COUNT] = {"name", "join", "secret_file", "tls", "call_deadline"};
+    static const struct duration_bounds deadline = {"cluster.call_deadline", 10, "from 1ms to 10s"};
     static const struct hr_doc_keys keys = {"cluster", COUNT, names};
     hr_doc_node values[COUNT];
     if (!hr_doc_fields(r->doc, section, &keys, values, r->problem)) {
         return false;
     }
     r->join = values[JOIN];
+    r->tls = values[TLS];
     return (values[NAME] == 0 || read_name(r, values[NAME], "cluster.name", r->config->cluster)) &&
            (values[JOIN] == 0 || read_joins(r, values[JOIN])) &&
            (values[SECRET_FILE] == 0 ||
-            read_path(r, values[SECRET_FILE], "cluster.secret_file", r->config->secret_file));
+            read_path(r, values[SECRET_FILE], "cluster.secret_file", r->config->secret_file)) &&
+           (values[TLS] == 0 || read_tls(r, values[TLS])) &&
+           read_duration(r, values[CALL_DEADLINE], &deadline, &r->config->call_deadline_ns);
 }
 
 /* {weight: 2}; a region without is worth 1. */
@@ -274,7 +356,7 @@ static bool read_weight(struct reader *r, hr_doc_node region, uint32_t *ret_weig
 {
     static const char *const names[] = {"weight"};
     static const struct hr_doc_keys keys = {"a region", COUNT_OF(names), names};
-    static const struct bounds bounds = {"weight", 1, HR_WEIGHT_MAX};
+    static const struct bounds bounds = {"weight", 0, HR_WEIGHT_MAX};
     uint64_t weight = 1;
     if (!read_amounts(r, region, &keys, &bounds, &weight)) {
         return false;
@@ -307,6 +389,16 @@ static bool read_region(struct reader *r, hr_doc_node key)
     return read_weight(r, hr_doc_value(r->doc, key), &region->weight);
 }
 
+/* A region that is about to come, or that has gone, weighs nothing; not all of them. */
+static bool has_weight(const struct hr_node_config *config)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < config->region_count; i++) {
+        sum += config->regions[i].weight;
+    }
+    return sum > 0;
+}
+
 static bool read_regions(struct reader *r, hr_doc_node section)
 {
     if (!hr_doc_expect(r->doc, section, HR_DOC_MAP, "regions", r->problem)) {
@@ -314,13 +406,16 @@ static bool read_regions(struct reader *r, hr_doc_node section)
     }
     uint32_t count = hr_doc_count(r->doc, section);
     if (count < 1 || count > HR_REGIONS_MAX) {
-        return hr_doc_fault(r->doc, section, r->problem, "regions must have 1 to %d entries, not %u", HR_REGIONS_MAX,
+        return hr_doc_fault(r->doc, section, r->problem, "regions must have 1 to %u entries, not %u", HR_REGIONS_MAX,
                             count);
     }
     for (hr_doc_node key = hr_doc_first(r->doc, section); key != 0; key = hr_doc_next(r->doc, key)) {
         if (!read_region(r, key)) {
             return false;
         }
+    }
+    if (!has_weight(r->config)) {
+        return hr_doc_fault(r->doc, section, r->problem, "regions must have one whose weight is above 0");
     }
     return find_region(r->config, r->config->region) != NULL ||
            hr_doc_fault(r->doc, section, r->problem, "regions must have this node's own region, \"%s\"",
@@ -354,32 +449,15 @@ static bool read_memory(struct reader *r, hr_doc_node section)
     return true;
 }
 
-static bool read_flush_interval(struct reader *r, hr_doc_node node)
-{
-    struct hr_span text;
-    uint64_t interval_ns = 0;
-    if (!hr_doc_scalar(r->doc, node, "storage.flush_interval", &text, r->problem)) {
-        return false;
-    }
-    enum hr_err err = hr_period_parse(text, &interval_ns);
-    if (err == HR_E_INVALID) {
-        return fault_of_form(r, node, "storage.flush_interval", "a duration, as 100ms or 1s");
-    }
-    if (err != HR_OK || interval_ns > 60 * (uint64_t)HR_NS_PER_S) {
-        return fault_of_form(r, node, "storage.flush_interval", "from 1ms to 60s");
-    }
-    r->config->flush_interval_ns = interval_ns;
-    return true;
-}
-
 static bool read_storage(struct reader *r, hr_doc_node section)
 {
     static const char *const names[] = {"flush_interval", "map_max"};
     static const struct hr_doc_keys keys = {"storage", COUNT_OF(names), names};
     static const struct bounds bounds = {"storage.map_max", 16 * MIB, 16384 * GIB};
+    static const struct duration_bounds flush = {"storage.flush_interval", 60, "from 1ms to 60s"};
     hr_doc_node values[COUNT_OF(names)];
     return hr_doc_fields(r->doc, section, &keys, values, r->problem) &&
-           (values[0] == 0 || read_flush_interval(r, values[0])) &&
+           read_duration(r, values[0], &flush, &r->config->flush_interval_ns) &&
            read_amount(r, values[1], &bounds, &r->config->map_bytes_max);
 }
 
@@ -429,7 +507,9 @@ static void fill_defaults(struct hr_node_config *config)
 {
     *config = (struct hr_node_config){
         .listen = {.rpc = {.host = "127.0.0.1", .port = RPC_PORT_DEFAULT}},
+        .weight = 1,
         .cluster = "headroom",
+        .call_deadline_ns = 20 * (uint64_t)HR_NS_PER_MS,
         .counters_max = 1000000,
         .leases_max = 64000,
         .log_blocks_max = 64000,
@@ -462,15 +542,15 @@ static void fill_derived(struct hr_node_config *config)
 static bool is_whole(struct reader *r)
 {
     const struct hr_node_config *config = r->config;
-    if (config->join_count == 0) {
-        return true;
+    if (config->listen.gossip.host[0] != '\0') {
+        return config->secret_file[0] != '\0' ||
+               hr_doc_fault(r->doc, r->gossip, r->problem,
+                            "listen.gossip needs cluster.secret_file: the nodes of a cluster share one secret");
     }
-    if (config->listen.gossip.host[0] == '\0') {
+    if (config->join_count > 0) {
         return hr_doc_fault(r->doc, r->join, r->problem, "cluster.join needs listen.gossip");
     }
-    return config->secret_file[0] != '\0' ||
-           hr_doc_fault(r->doc, r->join, r->problem,
-                        "cluster.join needs cluster.secret_file: the nodes of a cluster share one secret");
+    return r->tls == 0 || hr_doc_fault(r->doc, r->tls, r->problem, "cluster.tls needs listen.gossip");
 }
 
 static bool read_file(struct reader *r)

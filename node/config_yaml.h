@@ -3,7 +3,7 @@
  * and column; nothing half-loaded is ever returned.
  *
  * Thread: any. Memory: one struct of plain data, the caller's; nothing in it has to be freed and it may be copied. It
- * is some 40 KiB: keep it off small stacks. Reads only the node file itself; limits and the secret are read by
+ * is some 52 KiB: keep it off small stacks. Reads only the node file itself; limits and the secret are read by
  * hr_limits_file_load, hr_secret_read and hr_secret_keep. */
 #ifndef HR_NODE_CONFIG_YAML_H
 #define HR_NODE_CONFIG_YAML_H
@@ -17,17 +17,25 @@
 #include "node/doc_yaml.h"
 #include "node/log.h"
 #include "node/problem.h"
+#include "region/waterfill.h" /* HR_REGIONS_MAX */
 
 #define HR_CONFIG_NAME_BYTES_MAX 64
 #define HR_CONFIG_PATH_BYTES_MAX 4095
 #define HR_WORKERS_MAX 64
 #define HR_JOINS_MAX 64
-#define HR_REGIONS_MAX 64
 #define HR_WEIGHT_MAX 1000000
+#define HR_HOST_NAME_BYTES_MAX 64 /* as a member's (gossip/member.h) */
 
 struct hr_region_config {
     char name[HR_CONFIG_NAME_BYTES_MAX + 1];
     uint32_t weight; /* 1 to HR_WEIGHT_MAX */
+};
+
+/* Files of PEM. All are given, or none: then gossip is not encrypted. */
+struct hr_tls_config {
+    char ca[HR_CONFIG_PATH_BYTES_MAX + 1];
+    char certificate[HR_CONFIG_PATH_BYTES_MAX + 1];
+    char key[HR_CONFIG_PATH_BYTES_MAX + 1];
 };
 
 /* Each without host: there is none. */
@@ -43,15 +51,19 @@ struct hr_node_config {
     char region[HR_CONFIG_NAME_BYTES_MAX + 1];
     char data[HR_CONFIG_PATH_BYTES_MAX + 1]; /* empty in --dev only: a fresh temporary folder */
     uint32_t workers;                        /* 1 to HR_WORKERS_MAX, or 0: as many as there are processors */
+    char host[HR_HOST_NAME_BYTES_MAX + 1];   /* what fails together with this node; empty: not known */
+    uint32_t weight;                         /* its part of the region's counters, 1 to HR_WEIGHT_MAX */
 
     struct hr_endpoints listen;    /* rpc always; no gossip: the node is alone; no http: it does not serve it */
     struct hr_endpoints advertise; /* rpc and gossip, as others reach them; never http. Port 0: the one listened at */
 
     /* cluster */
     char cluster[HR_CONFIG_NAME_BYTES_MAX + 1];
-    char secret_file[HR_CONFIG_PATH_BYTES_MAX + 1]; /* empty: data/secret, made where there is none */
+    char secret_file[HR_CONFIG_PATH_BYTES_MAX + 1]; /* always with listen.gossip; empty: data/secret, made at need */
     uint32_t join_count;
     struct hr_address joins[HR_JOINS_MAX];
+    struct hr_tls_config tls;
+    uint64_t call_deadline_ns; /* how long a counter's owner, another node, may take to answer */
 
     uint32_t region_count; /* 1 or more: this node's own is always among them */
     struct hr_region_config regions[HR_REGIONS_MAX];

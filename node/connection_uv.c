@@ -1,5 +1,6 @@
 #include "node/connection_uv.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,7 +28,9 @@ struct link {
 enum state { SERVING, ENDING, CLOSED };
 
 struct hr_connection {
-    struct link link; /* SERVING: of those due, or alone. ENDING: of those ending. First: see of_link */
+    struct link link;    /* SERVING: of those due, or alone. ENDING: of those ending. First: see of_link */
+    struct link partial; /* of those that owe the rest of a message, or alone */
+    hr_ns partial_ends_at;
     struct hr_connections *all;
     uint64_t id; /* a serial number and, in the low bits, the slot */
     enum state state;
@@ -68,7 +71,7 @@ struct hr_connections {
     uint64_t serial;
     uint64_t handles; /* on the loop, those that are closing included */
     bool is_stopped;  /* no request is read any more */
-    struct link due, ending;
+    struct link due, ending, partial;
     struct outbox outbox;
     char read_buffer[LEFT_OVER_SMALL + READ_BYTES];
 };
@@ -106,6 +109,11 @@ static struct hr_connection *of_link(struct link *link)
     return (struct hr_connection *)link;
 }
 
+static struct hr_connection *of_partial(struct link *link)
+{
+    return (struct hr_connection *)(void *)((char *)link - offsetof(struct hr_connection, partial));
+}
+
 /* --- the end of a connection --- */
 
 static uv_stream_t *stream_of(struct hr_connection *connection)
@@ -134,6 +142,7 @@ static void close_connection(struct hr_connection *connection)
     }
     connection->state = CLOSED;
     link_remove(&connection->link);
+    link_remove(&connection->partial);
     if (all->outbox.owner == connection) {
         all->outbox.owner = NULL;
     }
@@ -170,6 +179,7 @@ static void end_connection(struct hr_connection *connection, hr_ns now)
     connection->ends_at = now + HR_ENDING_NS_MAX;
     link_remove(&connection->link);
     link_append(&connection->all->ending, &connection->link);
+    link_remove(&connection->partial);
     drop_kept(connection);
     connection->shutdown.data = connection;
     if (uv_shutdown(&connection->shutdown, stream_of(connection), on_shut) != 0) {
@@ -345,20 +355,36 @@ void hr_connections_end_answer(struct hr_connections *connections, const struct 
 
 /* --- requests in --- */
 
-static void serve_request(struct hr_connection *connection, const struct hr_session_event *event, struct hr_now now,
+static struct hr_call call_of(const struct hr_connection *connection, const struct hr_session_event *event)
+{
+    return (struct hr_call){
+        .connection = connection->id, .msgid = event->msgid, .method = event->method, .params = event->params};
+}
+
+static void serve_request(struct hr_connection *connection, const struct hr_call *call, struct hr_now now,
                           uint32_t *answered)
 {
     struct hr_connections *all = connection->all;
-    const struct hr_call call = {
-        .connection = connection->id, .msgid = event->msgid, .method = event->method, .params = event->params};
     struct hr_packer answer = hr_connections_begin_answer(all);
-    all->stats.requests[event->method]++;
-    if (all->config.serve(all->config.user, &call, now, &answer) == HR_SERVED_WAITING) {
+    all->stats.requests[call->method]++;
+    if (all->config.serve(all->config.user, call, now, &answer) == HR_SERVED_WAITING) {
         return;
     }
     hr_session_answered(&connection->session);
-    put_answer(connection, event->msgid, &answer);
+    put_answer(connection, call->msgid, &answer);
     (*answered)++;
+}
+
+static void serve_together(struct hr_connection *connection, struct hr_call *calls, uint32_t count, struct hr_now now,
+                           uint32_t *answered)
+{
+    struct hr_connections *all = connection->all;
+    if (count > 1 && all->config.prepare != NULL) {
+        all->config.prepare(all->config.user, calls, count);
+    }
+    for (uint32_t i = 0; i < count && connection->state == SERVING; i++) {
+        serve_request(connection, &calls[i], now, answered);
+    }
 }
 
 /* Is carried out like a request, from a connection that does not exist, and its answer dropped. */
@@ -366,9 +392,14 @@ static void serve_notification(struct hr_connections *all, const struct hr_sessi
 {
     const struct hr_call call = {.method = event->method, .params = event->params};
     struct hr_packer dropped = hr_connections_begin_answer(all);
-    if (event->method != HR_METHOD_UNKNOWN) {
-        all->stats.requests[event->method]++;
+    if (event->method == HR_METHOD_UNKNOWN) {
+        return;
+    }
+    all->stats.requests[event->method]++;
+    if (event->method != HR_METHOD_PEER) {
         (void)all->config.serve(all->config.user, &call, now, &dropped);
+    } else if (all->config.peer != NULL) {
+        all->config.peer(all->config.user, event->params, now);
     }
 }
 
@@ -385,9 +416,11 @@ static bool act_on(struct hr_connection *connection, const struct hr_session_eve
                    uint32_t *answered)
 {
     switch (event->kind) {
-    case HR_SESSION_REQUEST:
-        serve_request(connection, event, now, answered);
+    case HR_SESSION_REQUEST: {
+        struct hr_call call = call_of(connection, event);
+        serve_request(connection, &call, now, answered);
         return true;
+    }
     case HR_SESSION_NOTIFICATION:
         serve_notification(connection->all, event, now);
         return true;
@@ -412,16 +445,41 @@ static bool act_on(struct hr_connection *connection, const struct hr_session_eve
     return false;
 }
 
+/* Takes checks off what has arrived, as many as are prepared together; *event is the first that is no check, or the
+ * last check. Returns how many bytes that were. */
+static size_t gather(struct hr_connection *connection, struct hr_span arrived, struct hr_call *calls,
+                     uint32_t *ret_count, struct hr_session_event *event)
+{
+    size_t used = 0;
+    *ret_count = 0;
+    do {
+        hr_session_next(&connection->session, (struct hr_span){arrived.at + used, arrived.bytes - used}, event);
+        used += event->consumed;
+        if (event->kind != HR_SESSION_REQUEST || event->method != HR_METHOD_CHECK) {
+            break;
+        }
+        calls[(*ret_count)++] = call_of(connection, event);
+    } while (*ret_count < HR_TOGETHER_MAX);
+    return used;
+}
+
 /* Carries out the requests that are there, as far as the peer takes the answers. Returns how many bytes that were. */
 static size_t serve_all(struct hr_connection *connection, struct hr_span arrived, struct hr_now now, uint32_t *answered)
 {
+    struct hr_call calls[HR_TOGETHER_MAX];
     struct hr_session_event event;
     size_t used = 0;
     bool goes_on = true;
     while (goes_on && connection->state == SERVING && !connection->is_choked) {
-        hr_session_next(&connection->session, (struct hr_span){arrived.at + used, arrived.bytes - used}, &event);
-        goes_on = act_on(connection, &event, now, answered);
-        used += event.consumed;
+        uint32_t count;
+        struct hr_span rest = {arrived.at + used, arrived.bytes - used};
+        used += gather(connection, rest, calls, &count, &event);
+        serve_together(connection, calls, count, now, answered);
+        bool is_check = event.kind == HR_SESSION_REQUEST && event.method == HR_METHOD_CHECK;
+        bool may_resume = event.kind == HR_SESSION_PAUSED && count > 0; /* some of them may be answered by now */
+        if (!is_check && !may_resume && connection->state == SERVING) {
+            goes_on = act_on(connection, &event, now, answered);
+        }
     }
     return used;
 }
@@ -465,6 +523,16 @@ static bool keep(struct hr_connection *connection, struct hr_span rest, bool is_
     return !is_roomy || resize_kept(connection, rest.bytes);
 }
 
+/* What is left over is the beginning of a message, whose rest must come in time; unless it is we who do not go on. */
+static void note_partial(struct hr_connection *connection, hr_ns now)
+{
+    link_remove(&connection->partial);
+    if (connection->kept_bytes > 0 && !connection->is_paused && !connection->is_choked) {
+        connection->partial_ends_at = now + HR_PARTIAL_NS_MAX;
+        link_append(&connection->all->partial, &connection->partial);
+    }
+}
+
 static void serve_arrived(struct hr_connection *connection, struct hr_span arrived, struct hr_now now)
 {
     uint32_t answered = 0;
@@ -483,6 +551,7 @@ static void serve_arrived(struct hr_connection *connection, struct hr_span arriv
         close_connection(connection);
         return;
     }
+    note_partial(connection, now.steady);
     settle_reading(connection);
 }
 
@@ -598,6 +667,7 @@ void hr_connections_accept(struct hr_connections *connections, uv_stream_t *list
         return;
     }
     link_init(&connection->link);
+    link_init(&connection->partial);
     connection->all = connections;
     connection->tcp.data = connection;
     connections->handles++;
@@ -625,6 +695,11 @@ void hr_connections_turn(struct hr_connections *connections, struct hr_now now)
     }
     while (!link_is_alone(&connections->ending) && of_link(connections->ending.next)->ends_at <= now.steady) {
         close_connection(of_link(connections->ending.next));
+    }
+    while (!link_is_alone(&connections->partial) &&
+           of_partial(connections->partial.next)->partial_ends_at <= now.steady) {
+        connections->stats.closed_slow++;
+        close_connection(of_partial(connections->partial.next));
     }
 }
 
@@ -704,6 +779,7 @@ struct hr_connections *hr_connections_new(const struct hr_connections_config *co
     connections->config = *config;
     link_init(&connections->due);
     link_init(&connections->ending);
+    link_init(&connections->partial);
     if (!allocate(connections)) {
         hr_connections_free(connections);
         return NULL;

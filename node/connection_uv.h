@@ -10,6 +10,9 @@
  * flight as it may, nothing more is read until that is over. Answers to what was accepted before may still come; a peer
  * that lets them grow above HR_UNSENT_BYTES_MAX is closed.
  *
+ * A peer that has sent a part of a message and then nothing for HR_PARTIAL_NS_MAX is closed; one that is idle between
+ * messages stays.
+ *
  * Ending: a connection whose peer does not speak the protocol is sent what is to be sent, then shut down, and what
  * still comes in is thrown away until the peer closes too, or HR_ENDING_NS_MAX has passed: closing at once would reset
  * it, and could cost the peer the last answer.
@@ -43,10 +46,17 @@
 #define HR_UNSENT_BYTES_ALL_MAX (UINT64_C(512) << 20)
 
 #define HR_ENDING_NS_MAX (10 * HR_NS_PER_S)
+#define HR_PARTIAL_NS_MAX (10 * HR_NS_PER_S)
 
 /* Carries out one request: as hr_shard_serve, but HR_SERVED_ELSEWHERE is no answer. */
 typedef enum hr_served hr_connections_serve(void *user, const struct hr_call *call, struct hr_now now,
                                             struct hr_packer *out);
+
+/* As hr_shard_prepare. */
+typedef void hr_connections_prepare(void *user, struct hr_call *calls, uint32_t count);
+
+/* Takes the params of a notification `peer`, which is a packet of another node (peer_wire.h). */
+typedef void hr_connections_peer(void *user, struct hr_span params, struct hr_now now);
 
 struct hr_connections_config {
     uv_loop_t *loop;
@@ -54,7 +64,9 @@ struct hr_connections_config {
     uint32_t connections_max;         /* open at a time, 1 to HR_CONNECTIONS_MAX; others are accepted and closed */
     struct hr_session_limits session; /* of each */
     hr_connections_serve *serve;
-    void *user;
+    hr_connections_prepare *prepare; /* NULL: nothing is prepared */
+    hr_connections_peer *peer;       /* NULL: such notifications are ignored */
+    void *user;                      /* of all three */
 };
 
 struct hr_connections_stats {
@@ -62,8 +74,9 @@ struct hr_connections_stats {
     uint64_t total;   /* accepted, and served */
     uint64_t refused; /* too many */
     uint64_t accept_failures;
-    uint64_t closed_slow, closed_broken; /* peers that did not read; that did not speak the protocol */
-    uint64_t paused;                     /* times that a connection was not read from for a while */
+    uint64_t closed_slow;   /* peers that did not read, or stopped within a message */
+    uint64_t closed_broken; /* that did not speak the protocol */
+    uint64_t paused;        /* times that a connection was not read from for a while */
     uint64_t bytes_in, bytes_out;
     uint64_t requests[HR_METHOD_UNKNOWN + 1]; /* by method, notifications included; last: refused, unread */
     uint64_t answers_too_long;

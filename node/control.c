@@ -4,15 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/caps_status.h"
 #include "node/cmd.h"
 #include "node/http_uv.h"
 #include "node/limit_map.h"
 #include "node/metrics_text.h"
+#include "node/region_status.h"
+#include "node/self.h"
 #include "rpc/hex.h"
+#include "storage/le.h"
 #include "storage/record.h"
 
 #define JSON_BYTES_MAX 32768U
 #define HOT_KEYS_SHOWN 50
+#define PARTITIONS 4096 /* of a region */
 
 void hr_store_watch_result(struct hr_store_watch *watch, const struct hr_store_result *result)
 {
@@ -25,6 +30,20 @@ void hr_store_watch_result(struct hr_store_watch *watch, const struct hr_store_r
         watch->control_err = result->err;
     }
     uv_mutex_unlock(&watch->mutex);
+}
+
+enum hr_err hr_store_watch_commit(struct hr_store_watch *watch, struct hr_store *store, uint64_t ticket,
+                                  const struct hr_store_batch *batch)
+{
+    enum hr_err err = hr_store_commit(store, ticket, batch);
+    if (err != HR_OK) {
+        return err;
+    }
+    hr_store_settle(store);
+    uv_mutex_lock(&watch->mutex);
+    err = watch->control_ticket == ticket ? watch->control_err : HR_E_IO;
+    uv_mutex_unlock(&watch->mutex);
+    return err;
 }
 
 /* --- packing --- */
@@ -100,60 +119,84 @@ struct hr_store_key hr_limit_record_key(struct hr_span name)
     return hr_store_key_of_id(HR_RECORD_LIMIT, hr_keyed_hash(&no_secret, name.at, name.bytes));
 }
 
-bool hr_limit_record_decode(struct hr_span payload, struct hr_span *ret_name, struct hr_span *ret_json)
+bool hr_limit_record_decode(struct hr_span payload, struct hr_limit_record *ret_record)
 {
-    if (payload.bytes == 0 || (uint8_t)payload.at[0] > payload.bytes - 1) {
-        return false;
-    }
-    size_t name_bytes = (uint8_t)payload.at[0];
-    *ret_name = (struct hr_span){payload.at + 1, name_bytes};
-    *ret_json = (struct hr_span){payload.at + 1 + name_bytes, payload.bytes - 1 - name_bytes};
-    return true;
+    struct hr_le_reader reader = hr_le_reader_of(payload);
+    ret_record->version.time = hr_le_read_u64(&reader);
+    ret_record->version.writer = hr_le_read_u64(&reader);
+    ret_record->name = hr_le_read_bytes(&reader, hr_le_read_u8(&reader));
+    ret_record->json = hr_le_read_bytes(&reader, reader.bytes - reader.used);
+    return hr_le_is_at_end(&reader);
 }
 
 /* Gives one change to the store and waits for it: it must hold across restarts before anybody is told so. This holds
  * the loop for the time of a commit, which an operator's rare call may. */
-static enum hr_err keep_change(struct hr_control *control, struct hr_span name, struct hr_span json)
+static enum hr_err keep_change(struct hr_control *control, const struct hr_limit_record *change)
 {
-    static char payload[1 + HR_LIMIT_NAME_BYTES_MAX + JSON_BYTES_MAX];
+    static uint8_t payload[16 + 1 + HR_LIMIT_NAME_BYTES_MAX + JSON_BYTES_MAX];
     static uint8_t memory[sizeof(payload) + 256];
+    struct hr_le_writer writer = hr_le_writer_of(payload, sizeof(payload));
     struct hr_store_batch batch;
     if (control->store == NULL) {
         return HR_OK;
     }
-    payload[0] = (char)name.bytes;
-    memcpy(payload + 1, name.at, name.bytes);
-    memcpy(payload + 1 + name.bytes, json.at, json.bytes);
-    struct hr_store_key key = hr_limit_record_key(name);
+    hr_le_write_u64(&writer, change->version.time);
+    hr_le_write_u64(&writer, change->version.writer);
+    hr_le_write_u8(&writer, (uint8_t)change->name.bytes);
+    hr_le_write_bytes(&writer, change->name.at, change->name.bytes);
+    hr_le_write_bytes(&writer, change->json.at, change->json.bytes);
+    struct hr_store_key key = hr_limit_record_key(change->name);
     hr_batch_init(&batch, memory, sizeof(memory));
-    enum hr_err err = hr_batch_put(&batch, &key, (struct hr_span){payload, 1 + name.bytes + json.bytes});
+    enum hr_err err = hr_batch_put(&batch, &key, (struct hr_span){(const char *)payload, writer.used});
     uint64_t ticket = HR_CONTROL_TICKETS | ++control->ticket;
-    err = err == HR_OK ? hr_store_commit(control->store, ticket, &batch) : err;
-    if (err != HR_OK) {
-        return err;
-    }
-    hr_store_settle(control->store);
-    uv_mutex_lock(&control->watch->mutex);
-    err = control->watch->control_ticket == ticket ? control->watch->control_err : HR_E_IO;
-    uv_mutex_unlock(&control->watch->mutex);
-    return err;
+    return err == HR_OK ? hr_store_watch_commit(control->watch, control->store, ticket, &batch) : err;
 }
 
-/* Puts a prepared set in force, durably first. Packs the fault where that fails. */
-static bool put_in_force(struct hr_control *control, const struct hr_limit_set *set, struct hr_span json,
-                         uint64_t msgid, struct hr_now now, struct hr_packer *out)
+/* Puts a prepared set in force, durably first, and tells the other nodes. Packs the fault where that fails. */
+static bool put_in_force(struct hr_control *control, const struct hr_limit_set *set,
+                         const struct hr_limit_record *change, uint64_t msgid, struct hr_now now, struct hr_packer *out)
 {
-    enum hr_err err = keep_change(control, hr_catalog_put_name(control->catalog), json);
+    enum hr_err err = keep_change(control, change);
     if (err != HR_OK) {
         pack_fault(out, msgid, HR_CODE_UNAVAILABLE, "the store did not take the change; nothing was changed");
         return false;
     }
-    if (hr_shard_load(control->shard, set, now) != HR_OK) {
+    if (hr_core_load(control->core, set, now) != HR_OK) {
         pack_fault(out, msgid, HR_CODE_RESOURCE_EXHAUSTED, "more limits than this node has room for");
         return false;
     }
     hr_catalog_commit(control->catalog);
+    if (hr_core_write_fact(control->core, change->name, change->json, change->version) != HR_OK) {
+        pack_fault(out, msgid, HR_CODE_RESOURCE_EXHAUSTED,
+                   "the limit holds on this node, which has no room to tell the others");
+        return false;
+    }
     return true;
+}
+
+/* What another node changed. One that cannot be put in force here, or kept, is said in the log: the node goes on, with
+ * other limits than its neighbours until that is mended. */
+void hr_control_turn(struct hr_control *control, struct hr_now now)
+{
+    struct hr_limit_record change;
+    struct hr_problem problem;
+    if (!hr_core_next_fact(control->core, &change.name, &change.json, &change.version)) {
+        return;
+    }
+    uint64_t ordinal = change.version.time;
+    const struct hr_limit_set *set = change.json.bytes > 0
+                                         ? hr_catalog_prepare_put(control->catalog, ordinal, change.json, &problem)
+                                         : hr_catalog_prepare_delete(control->catalog, ordinal, change.name, &problem);
+    bool is_kept = keep_change(control, &change) == HR_OK;
+    if (set == NULL || hr_core_load(control->core, set, now) != HR_OK) {
+        hr_log_write(control->log, &(struct hr_log_event){now.wall, HR_LOG_ERROR, "limit_refused",
+                                                          HR_LOG_FIELDS(hr_log_text("limit", change.name))});
+        return;
+    }
+    hr_catalog_commit(control->catalog);
+    hr_log_write(control->log, &(struct hr_log_event){
+                                   now.wall, is_kept ? HR_LOG_INFO : HR_LOG_ERROR, "limit_changed",
+                                   HR_LOG_FIELDS(hr_log_text("limit", change.name), hr_log_uint("is_kept", is_kept))});
 }
 
 static void put_limit(struct hr_control *control, const struct hr_params *params, uint64_t msgid, struct hr_now now,
@@ -166,12 +209,15 @@ static void put_limit(struct hr_control *control, const struct hr_params *params
         pack_fault(out, msgid, HR_CODE_INVALID_ARGUMENT, "the limit is too large, or holds what a limits file cannot");
         return;
     }
-    const struct hr_limit_set *set = hr_catalog_prepare_put(control->catalog, hr_packer_bytes(&text), &problem);
+    struct hr_limit_record change = {hr_core_next_version(control->core, now), .json = hr_packer_bytes(&text)};
+    const struct hr_limit_set *set =
+        hr_catalog_prepare_put(control->catalog, change.version.time, change.json, &problem);
     if (set == NULL) {
         pack_fault(out, msgid, HR_CODE_INVALID_ARGUMENT, problem.what);
         return;
     }
-    if (put_in_force(control, set, hr_packer_bytes(&text), msgid, now, out)) {
+    change.name = hr_catalog_put_name(control->catalog);
+    if (put_in_force(control, set, &change, msgid, now, out)) {
         get_limit(control, params, msgid, out);
     }
 }
@@ -184,12 +230,14 @@ static void delete_limit(struct hr_control *control, const struct hr_params *par
         pack_fault(out, msgid, HR_CODE_NOT_FOUND, "there is no limit of that name");
         return;
     }
-    const struct hr_limit_set *set = hr_catalog_prepare_delete(control->catalog, params->name, &problem);
+    const struct hr_limit_record change = {hr_core_next_version(control->core, now), params->name, HR_SPAN("")};
+    const struct hr_limit_set *set =
+        hr_catalog_prepare_delete(control->catalog, change.version.time, change.name, &problem);
     if (set == NULL) {
         pack_fault(out, msgid, HR_CODE_INTERNAL, problem.what);
         return;
     }
-    if (put_in_force(control, set, HR_SPAN(""), msgid, now, out)) {
+    if (put_in_force(control, set, &change, msgid, now, out)) {
         hr_pack_result_head(out, msgid);
         hr_pack_map(out, 1);
         pack_key(out, "deleted");
@@ -216,7 +264,7 @@ void hr_control_reload(struct hr_control *control, struct hr_now now)
 {
     const struct hr_limit_set *set = hr_catalog_prepare_reload(control->catalog, &control->reload_fault);
     control->has_reload_fault = set == NULL;
-    if (set != NULL && hr_shard_load(control->shard, set, now) != HR_OK) {
+    if (set != NULL && hr_core_load(control->core, set, now) != HR_OK) {
         hr_problem_what(&control->reload_fault, "more limits than this node has room for");
         hr_problem_where(&control->reload_fault, "%s", control->config->limits);
         control->has_reload_fault = true;
@@ -316,7 +364,7 @@ static void pack_status(struct hr_control *control, uint64_t msgid, struct hr_no
     };
     const uint32_t number_count = sizeof(numbers) / sizeof(numbers[0]);
     hr_pack_result_head(out, msgid);
-    hr_pack_map(out, number_count + 7);
+    hr_pack_map(out, number_count + 9);
     pack_words(out, "node", control->config->name);
     pack_words(out, "region", control->config->region);
     pack_words(out, "version", hr_cmd_version_text());
@@ -326,33 +374,100 @@ static void pack_status(struct hr_control *control, uint64_t msgid, struct hr_no
     }
     pack_limits_status(control, now, out);
     pack_store_status(control, now, out);
+    pack_key(out, "cluster");
+    hr_pack_region_status(control->core, now, out);
+    pack_key(out, "caps");
+    hr_pack_caps_status(control->core, hr_catalog_set(control->catalog), now, out);
     pack_by_limit(control, out);
 }
 
-static void pack_members(struct hr_control *control, uint64_t msgid, struct hr_packer *out)
+static uint32_t own_place(void *context, uint32_t partition)
 {
-    char rpc[HR_ADDRESS_TEXT_BYTES], gossip[HR_ADDRESS_TEXT_BYTES];
-    struct hr_address at = control->config->advertise.rpc;
-    if (at.port == 0 && control->worker != NULL) {
-        at.port = hr_worker_port(control->worker);
-    }
-    (void)hr_address_text(&at, rpc);
-    gossip[0] = '\0';
-    if (control->config->advertise.gossip.host[0] != '\0') {
-        (void)hr_address_text(&control->config->advertise.gossip, gossip);
+    (void)context;
+    (void)partition;
+    return 0;
+}
+
+static uint32_t no_place(void *context, uint32_t partition)
+{
+    (void)context;
+    (void)partition;
+    return HR_MEMBER_NONE;
+}
+
+static void tell_members(struct hr_control *control, const struct hr_params *params, uint64_t msgid,
+                         struct hr_packer *out)
+{
+    struct hr_member self = {.incarnation = 0};
+    const struct hr_members alone_members = {.all = &self, .count = 1, .count_max = 1, .view = 1};
+    const struct hr_cluster_view alone = {
+        .members = &alone_members, .partition_count = PARTITIONS, .owner = own_place, .standby = no_place};
+    struct hr_self_ports ports = {.rpc = control->worker == NULL ? 0 : hr_worker_port(control->worker)};
+    if (control->cluster == NULL && !hr_self_describe(control->config, ports, &self)) {
+        pack_fault(out, msgid, HR_CODE_INTERNAL, "this node's address is too long to be told");
+        return;
     }
     hr_pack_result_head(out, msgid);
-    hr_pack_map(out, 2);
-    pack_number(out, "view", 1);
-    pack_key(out, "members");
-    hr_pack_array(out, 1);
-    hr_pack_map(out, 6);
-    pack_words(out, "name", control->config->name);
-    pack_words(out, "region", control->config->region);
-    pack_words(out, "state", "alive");
-    pack_words(out, "rpc", rpc);
-    pack_words(out, "gossip", gossip);
-    pack_number(out, "incarnation", 1);
+    hr_pack_members(out, control->cluster == NULL ? &alone : control->cluster, params->partitions);
+}
+
+static void remove_region(struct hr_control *control, const struct hr_params *params, uint64_t msgid, struct hr_now now,
+                          struct hr_packer *out)
+{
+    enum hr_err err = hr_core_remove_region(control->core, params->name, now);
+    if (err == HR_E_NOT_FOUND) {
+        pack_fault(out, msgid, HR_CODE_NOT_FOUND, "there is no other region of that name");
+        return;
+    }
+    if (err != HR_OK) {
+        pack_fault(out, msgid, HR_CODE_RESOURCE_EXHAUSTED, "this node has no room to tell the others");
+        return;
+    }
+    hr_log_write(control->log, &(struct hr_log_event){now.wall, HR_LOG_WARN, "region_removed",
+                                                      HR_LOG_FIELDS(hr_log_text("region", params->name))});
+    hr_pack_result_head(out, msgid);
+    hr_pack_map(out, 1);
+    pack_key(out, "removed");
+    hr_pack_bool(out, true);
+}
+
+static void forget_member(struct hr_control *control, const struct hr_params *params, uint64_t msgid,
+                          struct hr_packer *out)
+{
+    const struct hr_cluster_view *cluster = control->cluster;
+    uint64_t id = 0;
+    enum hr_err err = HR_E_NOT_FOUND;
+    if (cluster != NULL && cluster->forget != NULL) {
+        err = hr_members_find_gone(cluster->members, params->name, &id);
+        err = err == HR_OK ? cluster->forget(cluster->context, id) : err;
+    }
+    if (err == HR_E_INVALID) {
+        pack_fault(out, msgid, HR_CODE_INVALID_ARGUMENT, "that member is not dead and has not left: stop it first");
+        return;
+    }
+    if (err != HR_OK) {
+        pack_fault(out, msgid, HR_CODE_NOT_FOUND, "there is no member of that name that is dead or has left");
+        return;
+    }
+    hr_pack_result_head(out, msgid);
+    hr_pack_map(out, 1);
+    pack_key(out, "forgotten");
+    hr_pack_bool(out, true);
+}
+
+/* The clocks of this node go wrong by so much from now on: only where its file allows that. */
+static void set_clock(struct hr_control *control, const struct hr_params *params, uint64_t msgid, struct hr_packer *out)
+{
+    if (!control->config->chaos) {
+        pack_fault(out, msgid, HR_CODE_PERMISSION_DENIED, "the node's file does not say chaos: true");
+        return;
+    }
+    atomic_store(&control->clock->steady_offset_ns, params->steady_offset_ms * HR_NS_PER_MS);
+    atomic_store(&control->clock->wall_offset_ns, params->wall_offset_ms * HR_NS_PER_MS);
+    hr_pack_result_head(out, msgid);
+    hr_pack_map(out, 1);
+    pack_key(out, "set");
+    hr_pack_bool(out, true);
 }
 
 static void pack_hot_keys(struct hr_control *control, uint64_t msgid, struct hr_packer *out)
@@ -401,13 +516,22 @@ void hr_control_answer(void *user, const struct hr_call *call, struct hr_now now
         delete_limit(control, &params, call->msgid, now, out);
         return;
     case HR_METHOD_MEMBERS:
-        pack_members(control, call->msgid, out);
+        tell_members(control, &params, call->msgid, out);
+        return;
+    case HR_METHOD_MEMBERS_FORGET:
+        forget_member(control, &params, call->msgid, out);
+        return;
+    case HR_METHOD_REGIONS_REMOVE:
+        remove_region(control, &params, call->msgid, now, out);
         return;
     case HR_METHOD_STATUS:
         pack_status(control, call->msgid, now, out);
         return;
     case HR_METHOD_HOT_KEYS:
         pack_hot_keys(control, call->msgid, out);
+        return;
+    case HR_METHOD_CHAOS_CLOCK:
+        set_clock(control, &params, call->msgid, out);
         return;
     default:
         return; /* whoever asks us says UNIMPLEMENTED */
@@ -427,8 +551,30 @@ static struct hr_metrics_limit *limit_metrics(struct hr_control *control, uint32
         limits[i] = (struct hr_metrics_limit){.name = set->limits[i].name, .allowed = tally.admitted};
         limits[i].denied = is_shadow ? 0 : tally.denied;
         limits[i].shadow_denied = is_shadow ? tally.denied : 0;
+        if (hr_core_caps(control->core) != NULL && set->limits[i].scope == HR_SCOPE_GLOBAL) {
+            struct hr_cap_limit_status status;
+            hr_cap_keeper_limit_status(hr_core_caps(control->core), i, hr_clock_now(control->clock), &status);
+            limits[i].cap = (struct hr_metrics_cap){true, status.share, status.lent, status.borrowed};
+        }
     }
     return limits;
+}
+
+/* How many members are in each state, in the order of the states. A node that is alone is one that is alive. */
+static void count_members(const struct hr_control *control, struct hr_metrics_tally tallies[HR_MEMBER_LEFT + 1])
+{
+    for (int state = HR_MEMBER_ALIVE; state <= HR_MEMBER_LEFT; state++) {
+        const char *name = hr_member_state_name((enum hr_member_state)state);
+        tallies[state] = (struct hr_metrics_tally){.name = hr_span_of(name)};
+    }
+    if (control->cluster == NULL) {
+        tallies[HR_MEMBER_ALIVE].count = 1;
+        return;
+    }
+    const struct hr_members *members = control->cluster->members;
+    for (uint32_t i = 0; i < members->count; i++) {
+        tallies[members->all[i].state].count++;
+    }
 }
 
 static void write_page(struct hr_control *control, const struct hr_metrics_source *source)
@@ -445,6 +591,24 @@ static void write_page(struct hr_control *control, const struct hr_metrics_sourc
     }
 }
 
+/* What is known of the other regions. */
+static uint32_t region_metrics(const struct hr_control *control, struct hr_now now, struct hr_metrics_region *regions)
+{
+    struct hr_cap_status status;
+    uint32_t count = 0;
+    if (hr_core_caps(control->core) == NULL) {
+        return 0;
+    }
+    hr_cap_keeper_status(hr_core_caps(control->core), now.steady, &status);
+    for (uint32_t k = 0; k < status.region_count; k++) {
+        if (k != status.self && status.regions[k].word_age_ns >= 0) {
+            regions[count++] =
+                (struct hr_metrics_region){status.regions[k].name, (uint64_t)status.regions[k].word_age_ns};
+        }
+    }
+    return count;
+}
+
 static struct hr_span metrics_page(struct hr_control *control)
 {
     struct hr_now now = hr_clock_now(control->clock);
@@ -459,6 +623,9 @@ static struct hr_span metrics_page(struct hr_control *control)
         {HR_SPAN("rpc"), stats->open, stats->total, stats->refused},
         {HR_SPAN("http"), hr_http_server_open_count(control->http), hr_http_server_accepted_count(control->http), 0},
     };
+    struct hr_metrics_tally members[HR_MEMBER_LEFT + 1];
+    count_members(control, members);
+    struct hr_metrics_region regions[HR_REGIONS_MAX];
     struct hr_histogram commits = {0};
     uint64_t failures = 0;
     if (control->store != NULL) {
@@ -488,6 +655,10 @@ static struct hr_span metrics_page(struct hr_control *control)
         .reload = {!control->has_reload_fault, (uint64_t)control->reloaded.wall.ns, limit_count},
         .listeners = listeners,
         .listener_count = 2,
+        .members = {members, HR_MEMBER_LEFT + 1},
+        .regions = regions,
+        .region_count = region_metrics(control, now, regions),
+        .view = control->cluster == NULL ? 1 : control->cluster->members->view,
     };
     write_page(control, &source);
     size_t bytes = hr_metrics_write(&source, 0, NULL);

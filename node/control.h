@@ -11,9 +11,11 @@
 #include "base/units.h"
 #include "node/catalog.h"
 #include "node/config_yaml.h"
+#include "node/core.h"
 #include "node/histogram.h"
 #include "node/http_session.h"
 #include "node/log.h"
+#include "node/members_map.h"
 #include "node/shard.h"
 #include "node/worker_uv.h"
 #include "storage/record.h"
@@ -32,13 +34,15 @@ struct hr_store_watch {
 struct hr_control {
     const struct hr_node_config *config;
     const struct hr_log *log;
-    const struct hr_clock *clock;
+    struct hr_clock *clock;
     struct hr_catalog *catalog;
-    struct hr_shard *shard;
+    struct hr_core *core;
+    struct hr_shard *shard;   /* the core's */
     struct hr_worker *worker; /* NULL until it is open */
     struct hr_store *store;   /* NULL: nothing is kept */
     struct hr_store_watch *watch;
-    struct hr_http_server *http; /* NULL: none */
+    struct hr_http_server *http;           /* NULL: none */
+    const struct hr_cluster_view *cluster; /* NULL: the node is alone */
     struct hr_now started;
     bool is_draining;
     bool has_reload_fault;
@@ -51,10 +55,18 @@ struct hr_control {
 
 #define HR_CONTROL_TICKETS (UINT64_C(0xffff) << HR_WORKER_TICKET_BITS)
 
-/* How a change of the limits is kept: under an id made of the limit's name, the name's length, the name, and the limit
- * as JSON; nothing more where it was deleted. False: the payload is none. */
+/* A change of the limits as it is kept, under an id made of the limit's name: its version (time and writer,
+ * little-endian, 8 bytes each), the name's length (1), the name, and the limit as JSON; nothing more where it was
+ * deleted. Its time is its ordinal among all changes. */
+struct hr_limit_record {
+    struct hr_fact_version version;
+    struct hr_span name, json;
+};
+
 struct hr_store_key hr_limit_record_key(struct hr_span name);
-bool hr_limit_record_decode(struct hr_span payload, struct hr_span *ret_name, struct hr_span *ret_json);
+
+/* False: the payload is none. */
+bool hr_limit_record_decode(struct hr_span payload, struct hr_limit_record *ret_record);
 
 /* A hr_worker_control; user is the control. */
 void hr_control_answer(void *user, const struct hr_call *call, struct hr_now now, struct hr_packer *out);
@@ -64,6 +76,13 @@ bool hr_control_find_page(void *context, struct hr_span path, struct hr_http_pag
 
 /* Reads the limits file anew. A file that is wrong changes nothing but what status says. */
 void hr_control_reload(struct hr_control *control, struct hr_now now);
+
+/* Puts in force, and keeps, what another node put or deleted: one change at most. To be called in each turn. */
+void hr_control_turn(struct hr_control *control, struct hr_now now);
+
+/* Commits a batch under one of control's own tickets, HR_CONTROL_TICKETS and above, and waits for what comes of it. */
+HR_MUST enum hr_err hr_store_watch_commit(struct hr_store_watch *watch, struct hr_store *store, uint64_t ticket,
+                                          const struct hr_store_batch *batch);
 
 /* For the store's done callback. */
 void hr_store_watch_result(struct hr_store_watch *watch, const struct hr_store_result *result);

@@ -14,21 +14,23 @@
 #include <uv.h>
 
 #include "node/clock_uv.h"
+#include "node/cluster_log.h"
 #include "node/control.h"
+#include "node/core_config.h"
 #include "node/down_time.h"
 #include "node/http_uv.h"
+#include "node/life.h"
 #include "node/log_fd.h"
 #include "node/secret.h"
 #include "node/shard.h"
 #include "node/worker_uv.h"
 #include "storage/images.h"
+#include "storage/segment.h"
 #include "storage/storage_lmdb.h"
 
-/* What a shard holds besides what the node file says. */
-#define WAITING_MAX 1024
-#define REPLIES_MAX 262144
-#define REPLIES_BYTES (64U << 20)
-#define HOT_KEYS_MAX 256
+/* Of the batch that puts the store right at start; the record of the clock is in it too. */
+#define TIDY_BYTES 16384
+#define CLOCK_BYTES 256
 
 struct daemon {
     const struct hr_node_config *config;
@@ -42,9 +44,14 @@ struct daemon {
     struct hr_hash_key secret;
     struct hr_store_watch watch;
     struct hr_store *store;
-    struct hr_shard *shard;
-    void *shard_memory;
-    size_t shard_bytes;
+    struct hr_core_draft draft;
+    uint64_t life;
+    struct hr_core *core;
+    void *core_memory;
+    size_t core_bytes;
+    struct hr_cluster_view view;
+    struct hr_cluster_log cluster_log;
+    bool is_displaced; /* it stops because others say that it must */
     struct hr_control control;
     uv_signal_t signals[3];
     bool has_signals;
@@ -117,17 +124,34 @@ struct restoring {
     struct hr_now now;
     struct hr_down_time down;
     uint64_t left_out;
+    struct hr_store_batch tidy; /* what is put right in the store when all has been read */
+    uint8_t memory[TIDY_BYTES];
 };
+
+/* A limit that was deleted, and that the file has no longer either: there is nothing left that it could hide. Where
+ * there are other nodes, one of them may have slept through the deletion. */
+static void forget_deleted(struct restoring *restoring, struct hr_span name)
+{
+    struct hr_store_key key = hr_limit_record_key(name);
+    enum hr_err err = hr_batch_delete(&restoring->tidy, &key);
+    (void)err; /* where there is no room, the next start goes on */
+}
 
 static enum hr_err visit_limit(void *user, const struct hr_record *record)
 {
     struct restoring *restoring = user;
+    struct hr_catalog *catalog = restoring->daemon->control.catalog;
     struct hr_problem problem;
-    struct hr_span name, json;
-    if (!hr_limit_record_decode(record->payload, &name, &json)) {
+    struct hr_limit_record change;
+    if (!hr_limit_record_decode(record->payload, &change)) {
         return HR_E_CORRUPT;
     }
-    if (!hr_catalog_restore(restoring->daemon->control.catalog, name, json, &problem)) {
+    bool is_alone = restoring->daemon->config->listen.gossip.host[0] == '\0';
+    if (change.json.bytes == 0 && is_alone && !hr_catalog_is_in_file(catalog, change.name)) {
+        forget_deleted(restoring, change.name);
+        return HR_OK;
+    }
+    if (!hr_catalog_restore(catalog, change.version.time, change.name, change.json, &problem)) {
         log_event(restoring->daemon, HR_LOG_ERROR, "limit_left_out",
                   HR_LOG_FIELDS(hr_log_text("what", hr_span_of(problem.what)),
                                 hr_log_text("where", hr_span_of(problem.where))));
@@ -136,16 +160,27 @@ static enum hr_err visit_limit(void *user, const struct hr_record *record)
     return HR_OK;
 }
 
-static enum hr_err visit_counter(void *user, const struct hr_record *record)
+static enum hr_err visit_fact(void *user, const struct hr_record *record)
 {
     struct restoring *restoring = user;
-    struct hr_counter_image image;
-    enum hr_err err = hr_counter_decode(record, &image);
-    if (err == HR_OK) {
-        int64_t elapsed_ns = hr_down_time_since(&restoring->down, image.saved_at);
-        hr_shard_restore_counter(restoring->daemon->shard, &image, elapsed_ns, restoring->now);
+    struct hr_limit_record change;
+    if (!hr_limit_record_decode(record->payload, &change)) {
+        return HR_E_CORRUPT;
     }
-    return err;
+    enum hr_err err = hr_core_restore_fact(restoring->daemon->core, change.name, change.json, change.version);
+    return err == HR_E_RANGE ? HR_E_CORRUPT : HR_OK; /* where there is no room, others will tell */
+}
+
+static enum hr_err visit_counters(void *user, const struct hr_record *record)
+{
+    struct restoring *restoring = user;
+    struct hr_segment_reader reader;
+    enum hr_err err = hr_segment_open(record, &reader);
+    if (err != HR_OK) {
+        return err;
+    }
+    int64_t elapsed_ns = hr_down_time_since(&restoring->down, reader.saved_at);
+    return hr_shard_restore_counters(hr_core_shard(restoring->daemon->core), record, elapsed_ns, restoring->now);
 }
 
 static enum hr_err visit_lease(void *user, const struct hr_record *record)
@@ -155,9 +190,21 @@ static enum hr_err visit_lease(void *user, const struct hr_record *record)
     enum hr_err err = hr_lease_decode(record, &image);
     if (err == HR_OK) {
         int64_t elapsed_ns = hr_down_time_since(&restoring->down, image.saved_at);
-        hr_shard_restore_lease(restoring->daemon->shard, &image, elapsed_ns, restoring->now);
+        hr_shard_restore_lease(hr_core_shard(restoring->daemon->core), &image, elapsed_ns, restoring->now);
     }
     return err;
+}
+
+static enum hr_err visit_tenure(void *user, const struct hr_record *record)
+{
+    struct restoring *restoring = user;
+    return hr_core_restore_tenure(restoring->daemon->core, record, restoring->now);
+}
+
+static enum hr_err visit_cap(void *user, const struct hr_record *record)
+{
+    struct restoring *restoring = user;
+    return hr_core_restore_cap(restoring->daemon->core, record);
 }
 
 static bool load_kind(struct restoring *restoring, enum hr_record_kind kind, hr_store_visit *visit, const char *what,
@@ -195,82 +242,138 @@ static bool restore_counters(struct restoring *restoring, struct hr_problem *pro
 {
     struct daemon *daemon = restoring->daemon;
     restoring->now = hr_clock_now(&daemon->clock);
-    if (!load_kind(restoring, HR_RECORD_COUNTER, visit_counter, "counter", problem) ||
-        !load_kind(restoring, HR_RECORD_LEASE, visit_lease, "lease", problem)) {
+    if (!load_kind(restoring, HR_RECORD_LIMIT, visit_fact, "limit", problem) ||
+        !load_kind(restoring, HR_RECORD_COUNTER, visit_counters, "counter", problem) ||
+        !load_kind(restoring, HR_RECORD_LEASE, visit_lease, "lease", problem) ||
+        !load_kind(restoring, HR_RECORD_TENURE, visit_tenure, "partition", problem) ||
+        !load_kind(restoring, HR_RECORD_CAP, visit_cap, "cap", problem)) {
         return false;
     }
-    if (!hr_down_time_write(daemon->store, &daemon->clock, HR_CONTROL_TICKETS, problem)) {
-        log_event(daemon, HR_LOG_ERROR, "store_failing", HR_LOG_FIELDS(hr_log_text("what", hr_span_of(problem->what))));
+    restoring->tidy.bytes_max = sizeof(restoring->memory);
+    enum hr_err err = hr_down_time_put(&daemon->clock, &restoring->tidy);
+    if (err == HR_OK) {
+        err = hr_life_put(daemon->life, &restoring->tidy);
+    }
+    if (err == HR_OK) {
+        err = hr_store_watch_commit(&daemon->watch, daemon->store, HR_CONTROL_TICKETS, &restoring->tidy);
+    }
+    if (err != HR_OK) {
+        log_event(
+            daemon, HR_LOG_ERROR, "store_failing",
+            HR_LOG_FIELDS(hr_log_text("what", hr_span_of("the records of its clock and of its life are not stored")),
+                          hr_log_text("why", hr_span_of(hr_err_text(err)))));
     }
     return true;
 }
 
-/* --- the shard --- */
+/* --- the core --- */
 
 /* A counter is one miss of the cache, and should not be one of the address cache too. Only the limiter, which stands
  * last: the places of requests that wait are large and mostly empty, and would be filled whole. */
 static void wish_for_huge_pages(const struct daemon *daemon)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *begin = (char *)hr_shard_limiter(daemon->shard), *end = (char *)daemon->shard_memory + daemon->shard_bytes;
+    char *begin = (char *)hr_shard_limiter(hr_core_shard(daemon->core));
+    char *end = begin + hr_limiter_bytes(&daemon->draft.core.shard.sizes);
     begin += (page - (uintptr_t)begin % page) % page;
     if (begin < end) {
         (void)madvise(begin, (size_t)(end - begin), MADV_HUGEPAGE);
     }
 }
 
-static bool make_shard(struct daemon *daemon, struct hr_problem *problem)
+static bool map_memory(struct daemon *daemon, struct hr_problem *problem)
 {
-    const struct hr_node_config *config = daemon->config;
-    struct hr_shard_config shard = {
-        .sizes = {.counters_max = config->counters_max,
-                  .leases_max = config->leases_max,
-                  .log_blocks_max = config->log_blocks_max,
-                  .reserves_max = config->reserves_max,
-                  .limits_max = HR_LIMITS_MAX,
-                  .saves = true},
-        .secret = daemon->secret,
-        .node = hr_span_of(config->name),
-        .region = hr_span_of(config->region),
-        .flush_interval_ns = (hr_ns)config->flush_interval_ns,
-        .waiting_max = WAITING_MAX,
-        .replies_bytes = REPLIES_BYTES,
-        .replies_max = REPLIES_MAX,
-        .hot_keys_max = HOT_KEYS_MAX,
-    };
-    bool has_serial = getrandom(&shard.first_serial, sizeof(shard.first_serial), 0) == sizeof(shard.first_serial);
-    daemon->shard_bytes = hr_shard_bytes(&shard);
-    daemon->shard_memory =
-        mmap(NULL, daemon->shard_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!has_serial || daemon->shard_bytes == 0 || daemon->shard_memory == MAP_FAILED) {
-        daemon->shard_memory = NULL;
-        hr_problem_what(problem, "cannot get %zu bytes of memory for the counters", daemon->shard_bytes);
-        hr_problem_where(problem, "memory");
-        return false;
+    daemon->core_bytes = hr_core_bytes(&daemon->draft.core);
+    daemon->core_memory =
+        mmap(NULL, daemon->core_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (daemon->core_bytes > 0 && daemon->core_memory != MAP_FAILED) {
+        return true;
     }
-    daemon->shard = hr_shard_init(&shard, daemon->shard_memory, daemon->shard_bytes);
-    if (daemon->shard != NULL) {
-        wish_for_huge_pages(daemon);
-    }
-    return daemon->shard != NULL;
+    daemon->core_memory = NULL;
+    hr_problem_what(problem, "cannot get %zu bytes of memory for the counters", daemon->core_bytes);
+    hr_problem_where(problem, "memory");
+    return false;
 }
 
-/* Limits, store, shard: all that must be there before anybody can be answered. */
+static bool make_core(struct daemon *daemon, struct hr_problem *problem)
+{
+    struct hr_core_draws draws;
+    struct hr_now now = hr_clock_now(&daemon->clock);
+    hr_problem_what(problem, "cannot draw random numbers, or read the store");
+    hr_problem_where(problem, "%s", daemon->data);
+    if (getrandom(&draws, sizeof(draws), 0) != sizeof(draws) ||
+        hr_life_read(daemon->store, now.wall, &daemon->life) != HR_OK ||
+        !hr_core_draft_fill(&daemon->draft, daemon->config, &daemon->secret, daemon->life, draws, problem) ||
+        !map_memory(daemon, problem)) {
+        return false;
+    }
+    daemon->core = hr_core_init(&daemon->draft.core, now, daemon->core_memory, daemon->core_bytes);
+    if (daemon->core == NULL) {
+        hr_problem_what(problem, "the node's name, region or addresses are not such as other nodes could use");
+        hr_problem_where(problem, "node %s", daemon->config->name);
+        return false;
+    }
+    wish_for_huge_pages(daemon);
+    return true;
+}
+
+/* --- the cluster, as control tells it --- */
+
+static uint32_t owner_of(void *context, uint32_t partition)
+{
+    const struct daemon *daemon = context;
+    return hr_tenure_owner(hr_core_tenure(daemon->core), partition);
+}
+
+static uint32_t standby_of(void *context, uint32_t partition)
+{
+    const struct daemon *daemon = context;
+    return hr_tenure_standby(hr_core_tenure(daemon->core), partition);
+}
+
+static enum hr_err forget(void *context, uint64_t id)
+{
+    struct daemon *daemon = context;
+    const struct hr_members *members = hr_core_members(daemon->core);
+    uint32_t i = hr_members_find(members, id);
+    if (i == HR_MEMBER_NONE) {
+        return HR_E_NOT_FOUND;
+    }
+    struct hr_span region = hr_span_of(members->all[i].region), name = hr_span_of(members->all[i].name);
+    return hr_core_forget(daemon->core, region, name, hr_clock_now(&daemon->clock));
+}
+
+static void show_cluster(struct daemon *daemon)
+{
+    if (daemon->draft.core.is_alone) {
+        return;
+    }
+    daemon->view = (struct hr_cluster_view){.members = hr_core_members(daemon->core),
+                                            .partition_count = HR_PARTITIONS,
+                                            .owner = owner_of,
+                                            .standby = standby_of,
+                                            .forget = forget,
+                                            .context = daemon};
+    daemon->control.cluster = &daemon->view;
+}
+
+/* Limits, store, core: all that must be there before anybody can be answered. */
 static bool prepare(struct daemon *daemon, struct hr_problem *problem)
 {
     const struct hr_node_config *config = daemon->config;
     struct restoring restoring = {.daemon = daemon};
+    hr_batch_init(&restoring.tidy, restoring.memory, sizeof(restoring.memory) - CLOCK_BYTES);
     bool has_secret = config->secret_file[0] != '\0' ? hr_secret_read(config->secret_file, &daemon->secret, problem)
                                                      : hr_secret_keep(daemon->data, &daemon->secret, problem);
     daemon->control.catalog =
         has_secret ? hr_catalog_new(config->limits[0] == '\0' ? NULL : config->limits, problem) : NULL;
     if (daemon->control.catalog == NULL || !open_store(daemon, problem) ||
         !hr_down_time_read(daemon->store, &daemon->clock, &restoring.down, problem) ||
-        !restore_limits(&restoring, problem) || !make_shard(daemon, problem)) {
+        !restore_limits(&restoring, problem) || !make_core(daemon, problem)) {
         return false;
     }
     struct hr_now now = hr_clock_now(&daemon->clock);
-    if (hr_shard_load(daemon->shard, hr_catalog_set(daemon->control.catalog), now) != HR_OK) {
+    if (hr_core_load(daemon->core, hr_catalog_set(daemon->control.catalog), now) != HR_OK) {
         hr_problem_what(problem, "more limits than a node has room for");
         hr_problem_where(problem, "%s", config->limits);
         return false;
@@ -280,10 +383,15 @@ static bool prepare(struct daemon *daemon, struct hr_problem *problem)
 
 /* --- signals and the end --- */
 
-/* The worker has one user for both of its callbacks: the control, which lies in the daemon. */
+/* The worker has one user for all its callbacks: the control, which lies in the daemon. */
+static struct daemon *daemon_of(void *user)
+{
+    return (struct daemon *)(void *)((char *)user - offsetof(struct daemon, control));
+}
+
 static void worker_stopped(void *user)
 {
-    struct daemon *daemon = (struct daemon *)(void *)((char *)user - offsetof(struct daemon, control));
+    struct daemon *daemon = daemon_of(user);
     if (daemon->control.http != NULL) {
         hr_http_server_close(daemon->control.http, NULL, NULL);
         daemon->control.http = NULL;
@@ -326,17 +434,60 @@ static bool listen_to_signals(struct daemon *daemon)
 
 /* --- listeners --- */
 
+/* The next start of this node is to be above the life that others know of it. */
+static void keep_life(struct daemon *daemon, uint64_t life)
+{
+    uint8_t memory[CLOCK_BYTES];
+    struct hr_store_batch batch;
+    uint64_t ticket = HR_CONTROL_TICKETS | ++daemon->control.ticket;
+    hr_batch_init(&batch, memory, sizeof(memory));
+    if (hr_life_put(life, &batch) != HR_OK ||
+        hr_store_watch_commit(&daemon->watch, daemon->store, ticket, &batch) != HR_OK) {
+        log_event(daemon, HR_LOG_ERROR, "store_failing",
+                  HR_LOG_FIELDS(hr_log_text("what", hr_span_of("the record of its life is not stored"))));
+    }
+}
+
+static void turn(void *user, struct hr_now now)
+{
+    struct daemon *daemon = daemon_of(user);
+    uint64_t life = 0;
+    enum hr_cluster_word word = hr_cluster_log_turn(&daemon->cluster_log, daemon->core, &daemon->log, now, &life);
+    if (word == HR_CLUSTER_OUTLIVED) {
+        keep_life(daemon, life);
+    }
+    if (word != HR_CLUSTER_FINE) {
+        daemon->is_displaced = daemon->control.is_draining = true;
+        hr_worker_drain(daemon->control.worker);
+    }
+    hr_control_turn(&daemon->control, now);
+}
+
+static struct hr_gossip_config gossip_config(const struct daemon *daemon)
+{
+    const struct hr_tls_config *tls = &daemon->config->tls;
+    bool has_tls = tls->ca[0] != '\0';
+    return (struct hr_gossip_config){
+        .listen = daemon->draft.core.is_alone ? NULL : daemon->draft.listen,
+        .ca = has_tls ? tls->ca : NULL,
+        .certificate = has_tls ? tls->certificate : NULL,
+        .key = has_tls ? tls->key : NULL,
+    };
+}
+
 static bool open_worker(struct daemon *daemon, struct hr_problem *problem)
 {
     const struct hr_worker_config config = {
         .loop = &daemon->loop,
-        .shard = daemon->shard,
+        .core = daemon->core,
         .clock = &daemon->clock,
         .store = daemon->store,
         .listen = daemon->config->listen.rpc,
+        .gossip = gossip_config(daemon),
         .connections_max = daemon->config->connections_max,
         .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX, .in_flight_max = daemon->config->in_flight_max},
         .control = hr_control_answer,
+        .turn = turn,
         .stopped = worker_stopped,
         .user = &daemon->control,
     };
@@ -365,7 +516,8 @@ static bool open_http(struct daemon *daemon, struct hr_problem *problem)
     }
     const struct hr_http_server_options options = {.pages = {hr_control_find_page, &daemon->control},
                                                    .connections_max = HR_HTTP_CONNECTIONS_MAX,
-                                                   .idle_ms = HR_HTTP_IDLE_MS};
+                                                   .idle_ms = HR_HTTP_IDLE_MS,
+                                                   .header_ms = HR_HTTP_HEADER_MS};
     if (hr_http_server_open(&daemon->loop, (const struct sockaddr *)&address, &options, &daemon->control.http) ==
         HR_OK) {
         return true;
@@ -389,7 +541,7 @@ static void announce(struct daemon *daemon)
     if (doubt != NULL) {
         log_event(daemon, HR_LOG_WARN, "config", HR_LOG_FIELDS(hr_log_text("doubt", hr_span_of(doubt))));
     }
-    struct hr_shard_counts counts = hr_shard_counts(daemon->shard);
+    struct hr_shard_counts counts = hr_shard_counts(hr_core_shard(daemon->core));
     log_event(daemon, HR_LOG_INFO, "ready",
               HR_LOG_FIELDS(hr_log_text("node", hr_span_of(daemon->config->name)),
                             hr_log_text("rpc", hr_span_of(rpc_text)), hr_log_text("http", hr_span_of(http_text)),
@@ -408,6 +560,7 @@ static bool serve(struct daemon *daemon, struct hr_problem *problem)
 {
     struct hr_control *control = &daemon->control;
     control->started = control->reloaded = hr_clock_now(&daemon->clock);
+    show_cluster(daemon);
     bool is_up = open_worker(daemon, problem) && open_http(daemon, problem);
     if (is_up && !listen_to_signals(daemon)) {
         hr_problem_what(problem, "cannot listen to signals");
@@ -420,7 +573,11 @@ static bool serve(struct daemon *daemon, struct hr_problem *problem)
         hr_worker_drain(control->worker);
     }
     (void)uv_run(&daemon->loop, UV_RUN_DEFAULT);
-    return is_up;
+    if (daemon->is_displaced) {
+        hr_problem_what(problem, "another node, or another life of this one, has its name: see the log");
+        hr_problem_where(problem, "node %s", daemon->config->name);
+    }
+    return is_up && !daemon->is_displaced;
 }
 
 static void remove_own_data(const struct daemon *daemon)
@@ -444,8 +601,8 @@ static void close_all(struct daemon *daemon)
     }
     hr_catalog_free(daemon->control.catalog);
     free(daemon->control.page);
-    if (daemon->shard_memory != NULL) {
-        (void)munmap(daemon->shard_memory, daemon->shard_bytes);
+    if (daemon->core_memory != NULL) {
+        (void)munmap(daemon->core_memory, daemon->core_bytes);
     }
     if (daemon->owns_data) {
         remove_own_data(daemon);
@@ -473,7 +630,8 @@ bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *r
     hr_clock_start(&daemon->clock);
     bool is_done = uv_mutex_init(&daemon->watch.mutex) == 0 && make_data_folder(daemon, ret_problem) &&
                    prepare(daemon, ret_problem);
-    daemon->control.shard = daemon->shard;
+    daemon->control.core = daemon->core;
+    daemon->control.shard = daemon->core == NULL ? NULL : hr_core_shard(daemon->core);
     daemon->control.store = daemon->store;
     is_done = is_done && serve(daemon, ret_problem);
     close_all(daemon);

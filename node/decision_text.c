@@ -109,6 +109,9 @@ static void print_notes(FILE *out, const struct hr_told_row *row)
     if (row->mode == HR_SHADOW) {
         (void)fputs("  shadow", out);
     }
+    if (row->wants_share) {
+        (void)fputs("  this region's share is spent", out);
+    }
     if (row->has_lease) {
         char digits[HR_LEASE_TEXT_BYTES];
         hr_hex_write(row->lease, digits);
@@ -176,6 +179,7 @@ static void print_row_json(FILE *out, const struct hr_told_row *row)
                   ",\"retry_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64,
                   bool_text(row->allowed), hr_mode_name(row->mode), row->limit, row->remaining, row->retry_after_ms,
                   row->reset_after_ms);
+    (void)fputs(row->wants_share ? ",\"share\":true" : "", out);
     if (row->has_lease) {
         char digits[HR_LEASE_TEXT_BYTES];
         hr_hex_write(row->lease, digits);

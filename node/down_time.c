@@ -76,26 +76,16 @@ bool hr_down_time_read(struct hr_store *store, struct hr_clock *clock, struct hr
     return true;
 }
 
-bool hr_down_time_write(struct hr_store *store, const struct hr_clock *clock, uint64_t ticket,
-                        struct hr_problem *ret_problem)
+enum hr_err hr_down_time_put(const struct hr_clock *clock, struct hr_store_batch *batch)
 {
-    uint8_t payload[PAYLOAD_BYTES], memory[PAYLOAD_BYTES + 256];
+    uint8_t payload[PAYLOAD_BYTES];
     char id[BOOT_ID_BYTES];
     struct hr_le_writer writer = hr_le_writer_of(payload, sizeof(payload));
     read_boot_id(id);
     hr_le_write_bytes(&writer, id, sizeof(id));
     hr_le_write_i64(&writer, hr_clock_now(clock).steady - since_boot_ns());
-    struct hr_store_batch batch;
     struct hr_store_key key = own_key();
-    hr_batch_init(&batch, memory, sizeof(memory));
-    enum hr_err err = hr_batch_put(&batch, &key, (struct hr_span){(const char *)payload, writer.used});
-    err = err == HR_OK ? hr_store_commit(store, ticket, &batch) : err;
-    hr_store_settle(store);
-    if (err != HR_OK) {
-        hr_problem_what(ret_problem, "cannot write to the store: %s", hr_err_text(err));
-        hr_problem_where(ret_problem, "the record of its clock");
-    }
-    return err == HR_OK;
+    return hr_batch_put(batch, &key, (struct hr_span){(const char *)payload, writer.used});
 }
 
 int64_t hr_down_time_since(const struct hr_down_time *down, hr_ns saved_at)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/units.h"
 #include "node/clock_uv.h"
 #include "node/problem.h"
@@ -30,9 +31,8 @@ struct hr_down_time {
 bool hr_down_time_read(struct hr_store *store, struct hr_clock *clock, struct hr_down_time *ret_down,
                        struct hr_problem *ret_problem);
 
-/* Writes it down for the next one, and waits until it is durable. `ticket` is the caller's to choose. */
-bool hr_down_time_write(struct hr_store *store, const struct hr_clock *clock, uint64_t ticket,
-                        struct hr_problem *ret_problem);
+/* Puts it into a batch, for the next process. HR_E_FULL: no room there. */
+HR_MUST enum hr_err hr_down_time_put(const struct hr_clock *clock, struct hr_store_batch *batch);
 
 /* How long ago a record of this steady time was written, in nanoseconds, 0 or more. */
 int64_t hr_down_time_since(const struct hr_down_time *down, hr_ns saved_at);

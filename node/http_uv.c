@@ -33,6 +33,7 @@ struct connection {
     struct hr_http_server *server;
     enum phase phase;
     bool is_last;      /* the answer that is being written */
+    bool has_begun;    /* READING: a part of a request has come */
     uint64_t since_ms; /* of what it is given time for */
     struct hr_http_session session;
     char *unsent; /* what of an answer is being written; heap */
@@ -188,6 +189,7 @@ static void send_answer(struct connection *connection, const struct hr_http_answ
     uv_buf_t bufs[2] = {buf_over(answer->head), buf_over(answer->body)};
     int sent = uv_try_write((uv_stream_t *)&connection->tcp, bufs, answer->body.bytes > 0 ? 2 : 1);
     connection->since_ms = uv_now(connection->tcp.loop);
+    connection->has_begun = false;
     if (sent < 0 && sent != UV_EAGAIN) {
         close_connection(connection);
         return;
@@ -197,6 +199,15 @@ static void send_answer(struct connection *connection, const struct hr_http_answ
         write_rest(connection, answer, taken);
     } else if (answer->is_last) {
         linger(connection);
+    }
+}
+
+/* From now on the whole of a request is waited for. */
+static void note_begun(struct connection *connection)
+{
+    if (!connection->has_begun) {
+        connection->has_begun = true;
+        connection->since_ms = uv_now(connection->tcp.loop);
     }
 }
 
@@ -211,6 +222,8 @@ static void go_on(struct connection *connection)
             hr_http_session_next(&connection->session, &connection->server->options.pages, arrived, &answer);
         if (answer.head.bytes > 0) {
             send_answer(connection, &answer);
+        } else if (arrived.bytes > 0) {
+            note_begun(connection);
         }
     } while (connection->phase == PHASE_READING && answer.head.bytes > 0);
     if (connection->inbox_begin == connection->inbox_end) {
@@ -255,6 +268,7 @@ static void accept_waiting(struct hr_http_server *server)
     connection->server = server;
     connection->phase = PHASE_READING;
     connection->since_ms = uv_now(server->listener.loop);
+    connection->has_begun = false;
     connection->inbox_begin = connection->inbox_end = 0;
     hr_http_session_init(&connection->session);
     server->handles++;
@@ -275,15 +289,22 @@ static void on_connection(uv_stream_t *listener, int status)
     }
 }
 
+/* What a connection is given for what it is doing. */
+static uint64_t allowed_ms(const struct connection *connection)
+{
+    const struct hr_http_server_options *options = &connection->server->options;
+    if (connection->phase == PHASE_LINGERING) {
+        return options->idle_ms < LINGER_MS_MAX ? options->idle_ms : LINGER_MS_MAX;
+    }
+    return connection->phase == PHASE_READING && connection->has_begun ? options->header_ms : options->idle_ms;
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
     struct hr_http_server *server = timer->data;
-    uint64_t idle_ms = server->options.idle_ms;
-    uint64_t linger_ms = idle_ms < LINGER_MS_MAX ? idle_ms : LINGER_MS_MAX;
     for (uint32_t i = 0; i < server->options.connections_max; i++) {
         struct connection *connection = &server->connections[i];
-        uint64_t allowed_ms = connection->phase == PHASE_LINGERING ? linger_ms : idle_ms;
-        if (connection->phase != PHASE_FREE && uv_now(timer->loop) - connection->since_ms >= allowed_ms) {
+        if (connection->phase != PHASE_FREE && uv_now(timer->loop) - connection->since_ms >= allowed_ms(connection)) {
             close_connection(connection);
         }
     }
@@ -300,7 +321,8 @@ static int listen_at(struct hr_http_server *server, const struct sockaddr *addre
     if (err == 0) {
         err = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
     }
-    uint64_t sweep_ms = server->options.idle_ms / 4 + 1;
+    const struct hr_http_server_options *options = &server->options;
+    uint64_t sweep_ms = (options->idle_ms < options->header_ms ? options->idle_ms : options->header_ms) / 4 + 1;
     return err != 0 ? err : uv_timer_start(&server->sweep, on_sweep, sweep_ms, sweep_ms);
 }
 

@@ -1,7 +1,8 @@
 /* HTTP server: a listener that serves a few pages over http_session.h, for health checks and scrapers.
  *
- * At most connections_max connections are open; more wait in the kernel's queue. One that does not send a whole
- * request, or does not take its answer, within idle_ms is closed, however much it trickles. While an answer is being
+ * At most connections_max connections are open; more wait in the kernel's queue. One that has begun a request and does
+ * not send the whole of it within header_ms is closed, however much it trickles; and one that does not begin one, or
+ * does not take its answer, within idle_ms. While an answer is being
  * taken, its connection is not read.
  *
  * Thread: the loop's. Memory: all at open, but for what of an answer the kernel does not take at once. */
@@ -16,11 +17,13 @@
 
 #define HR_HTTP_CONNECTIONS_MAX 64
 #define HR_HTTP_IDLE_MS 10000
+#define HR_HTTP_HEADER_MS 5000
 
 struct hr_http_server_options {
     struct hr_http_pages pages;
     uint32_t connections_max; /* 1 or more; HR_HTTP_CONNECTIONS_MAX is usual */
     uint32_t idle_ms;         /* 1 or more; HR_HTTP_IDLE_MS is usual */
+    uint32_t header_ms;       /* 1 or more; HR_HTTP_HEADER_MS is usual */
 };
 
 struct hr_http_server;

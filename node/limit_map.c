@@ -179,6 +179,36 @@ static void pack_key(struct hr_packer *packer, const struct hr_limit *limit)
     }
 }
 
+/* "20%", "2.5%": as few decimals as say it exactly. */
+static void pack_percent(struct hr_packer *packer, const char *key, uint32_t ppm)
+{
+    struct text text = {.bytes = 0};
+    uint32_t decimals = ppm % 10000;
+    add_number(&text, ppm / 10000);
+    add(&text, decimals > 0 ? "." : "");
+    for (; decimals > 0; decimals = decimals % 1000 * 10) {
+        add_number(&text, decimals / 1000);
+    }
+    add(&text, "%");
+    pack_words(packer, key);
+    pack_text_of(packer, &text);
+}
+
+static bool has_own_reserve(const struct hr_limit *limit)
+{
+    return limit->scope == HR_SCOPE_GLOBAL && limit->reserve_ppm != HR_RESERVE_PPM_DEFAULT;
+}
+
+static void pack_global(struct hr_packer *packer, const struct hr_limit *limit)
+{
+    if (has_own_reserve(limit)) {
+        pack_percent(packer, "reserve", limit->reserve_ppm);
+    }
+    if (limit->slack_ppm > 0) {
+        pack_percent(packer, "slack", limit->slack_ppm);
+    }
+}
+
 void hr_pack_limit(struct hr_packer *packer, const struct hr_limit *limit)
 {
     static const char *const scopes[] = {"region", "global"}, *const modes[] = {"enforce", "shadow"},
@@ -193,7 +223,8 @@ void hr_pack_limit(struct hr_packer *packer, const struct hr_limit *limit)
         {"durability", durabilities[limit->durability], limit->durability == HR_PERIODIC},
         {"on_unavailable", unavailables[limit->on_unavailable], limit->on_unavailable == HR_UNAVAILABLE_LOCAL},
     };
-    uint32_t pairs = 2 + rule_pairs(&limit->rule) + (limit->key_count > 0) + (limit->when_count > 0);
+    uint32_t pairs = 2 + rule_pairs(&limit->rule) + (limit->key_count > 0) + (limit->when_count > 0) +
+                     has_own_reserve(limit) + (limit->slack_ppm > 0);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         pairs += !words[i].is_default;
     }
@@ -215,6 +246,7 @@ void hr_pack_limit(struct hr_packer *packer, const struct hr_limit *limit)
             pack_words(packer, words[i].value);
         }
     }
+    pack_global(packer, limit);
 }
 
 /* --- a value as JSON --- */

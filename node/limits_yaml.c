@@ -42,6 +42,8 @@ enum field {
     FIELD_SLOTS,
     FIELD_TTL,
     FIELD_SCOPE,
+    FIELD_RESERVE,
+    FIELD_SLACK,
     FIELD_MODE,
     FIELD_DURABILITY,
     FIELD_ON_UNAVAILABLE,
@@ -49,8 +51,8 @@ enum field {
 };
 
 static const char *const field_names[FIELD_COUNT] = {
-    "name",      "key",   "when", "algorithm", "rate", "burst",      "quota",
-    "time_zone", "slots", "ttl",  "scope",     "mode", "durability", "on_unavailable",
+    "name",  "key", "when",  "algorithm", "rate",  "burst", "quota",      "time_zone",
+    "slots", "ttl", "scope", "reserve",   "slack", "mode",  "durability", "on_unavailable",
 };
 
 /* The parameters of each algorithm, the one that it cannot do without first. */
@@ -502,6 +504,40 @@ static bool read_words(struct reader *r, const hr_doc_node *fields, struct hr_li
     return true;
 }
 
+/* A part of the cap; where none is given, *ret_ppm stays as it is. */
+static bool read_percent(struct reader *r, hr_doc_node node, const char *what, uint32_t *ret_ppm)
+{
+    const struct amount_words words = {what, "a percentage with at most four decimals, as 20% or 2.5%",
+                                       "from 0% to 100%"};
+    struct hr_span text;
+    if (node == 0) {
+        return true;
+    }
+    if (!hr_doc_scalar(r->doc, node, what, &text, r->problem)) {
+        return false;
+    }
+    enum hr_err err = hr_percent_parse(text, ret_ppm);
+    return err == HR_OK || fault_of_amount(r, node, err, &words);
+}
+
+/* What only a cap over all regions has. */
+static bool read_global(struct reader *r, const hr_doc_node *fields, struct hr_limit *limit)
+{
+    hr_doc_node own = fields[FIELD_RESERVE] != 0 ? fields[FIELD_RESERVE] : fields[FIELD_SLACK];
+    if (limit->scope != HR_SCOPE_GLOBAL) {
+        return own == 0 || hr_doc_fault(r->doc, own, r->problem, "%s needs \"scope: global\"",
+                                        own == fields[FIELD_RESERVE] ? "reserve" : "slack");
+    }
+    if (limit->rule.algorithm == HR_SLIDING_LOG) {
+        return hr_doc_fault(r->doc, fields[FIELD_SCOPE], r->problem,
+                            "a sliding_log cannot be global: each region would need every request of the others; "
+                            "take sliding_window or token_bucket");
+    }
+    limit->reserve_ppm = HR_RESERVE_PPM_DEFAULT;
+    return read_percent(r, fields[FIELD_RESERVE], "reserve", &limit->reserve_ppm) &&
+           read_percent(r, fields[FIELD_SLACK], "slack", &limit->slack_ppm);
+}
+
 static bool read_limit(struct reader *r, hr_doc_node node, struct hr_limit *limit, hr_doc_node *ret_name)
 {
     static const struct hr_doc_keys keys = {"a limit", FIELD_COUNT, field_names};
@@ -512,7 +548,8 @@ static bool read_limit(struct reader *r, hr_doc_node node, struct hr_limit *limi
     *ret_name = fields[FIELD_NAME];
     return read_name(r, node, fields, limit) && read_rule(r, node, fields, &limit->rule) &&
            (fields[FIELD_KEY] == 0 || read_key(r, fields[FIELD_KEY], limit)) &&
-           (fields[FIELD_WHEN] == 0 || read_when(r, fields[FIELD_WHEN], limit)) && read_words(r, fields, limit);
+           (fields[FIELD_WHEN] == 0 || read_when(r, fields[FIELD_WHEN], limit)) && read_words(r, fields, limit) &&
+           read_global(r, fields, limit);
 }
 
 /* The names seen so far: a hash table, at most half full. */

@@ -69,7 +69,8 @@ uint64_t hr_load_due_count(const struct hr_load_schedule *schedule, uint64_t now
 struct hr_load_result {
     uint64_t elapsed_ns;
     uint64_t allowed, denied, errors;
-    uint64_t unsent; /* due before the end, but no window ever had room for them: the node could not keep up */
+    uint64_t elsewhere; /* answers that another node than the one asked decided; where nodes have names */
+    uint64_t unsent;    /* due before the end, but no window ever had room for them: the node could not keep up */
     struct hr_histogram latency; /* of all answers */
 };
 

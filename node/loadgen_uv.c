@@ -12,6 +12,7 @@
 
 #define INPUT_BYTES ((size_t)64 * 1024) /* of each connection; no answer to a check of one attribute is larger */
 #define WATCH_MS 50
+#define DRAWS_MAX 64 /* of a key, until one suits the node */
 #define NS_PER_S UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -24,6 +25,8 @@ struct connection {
     struct hr_session session;
     size_t input_bytes;
     uint32_t free_count;
+    uint32_t node;        /* index of the one that it leads to */
+    uint64_t *keys;       /* by slot; what was asked for */
     uint32_t *free_slots; /* stack of the slots, which are msgids, that no request is in flight for */
     uint64_t *since_ns;   /* by slot: when its request was sent, or due; 0: none is in flight */
     char *output;         /* room for a whole window */
@@ -66,13 +69,13 @@ static void end(struct load *load)
     }
 }
 
-static void fail(struct load *load, const char *what, const char *why)
+static void fail(struct load *load, uint32_t node, const char *what, const char *why)
 {
     if (load->is_over) {
         return;
     }
     hr_problem_what(load->problem, "%s%s%s", what, why[0] != '\0' ? ": " : "", why);
-    hr_problem_where(load->problem, "%s", load->plan->where);
+    hr_problem_where(load->problem, "%s", load->plan->nodes->all[node].where);
     load->has_failed = true;
     end(load);
 }
@@ -100,7 +103,7 @@ static void on_written(uv_write_t *writing, int status)
     struct connection *connection = writing->data;
     connection->is_writing = false;
     if (status != 0) {
-        fail(connection->load, "the node closed the connection", uv_strerror(status));
+        fail(connection->load, connection->node, "the node closed the connection", uv_strerror(status));
         return;
     }
     pump(connection, UINT64_MAX);
@@ -112,7 +115,7 @@ static void send_output(struct connection *connection, size_t bytes)
     uv_buf_t buffer = uv_buf_init(connection->output, (unsigned)bytes);
     int sent = uv_try_write(stream, &buffer, 1);
     if (sent < 0 && sent != UV_EAGAIN) {
-        fail(connection->load, "the node closed the connection", uv_strerror(sent));
+        fail(connection->load, connection->node, "the node closed the connection", uv_strerror(sent));
         return;
     }
     size_t done = sent > 0 ? (size_t)sent : 0;
@@ -124,7 +127,7 @@ static void send_output(struct connection *connection, size_t bytes)
     connection->writing.data = connection;
     int status = uv_write(&connection->writing, stream, &buffer, 1, on_written);
     if (status != 0) {
-        fail(connection->load, "cannot write", uv_strerror(status));
+        fail(connection->load, connection->node, "cannot write", uv_strerror(status));
     }
 }
 
@@ -145,6 +148,21 @@ static bool take_request(struct load *load, uint64_t now_ns, uint64_t *ret_since
     return true;
 }
 
+/* A key of the connection's node, or one whose owner is not known yet. Where none is found soon, any: a node may own
+ * none of a few keys. */
+static uint64_t next_key(const struct connection *connection)
+{
+    const struct hr_load_plan *plan = connection->load->plan;
+    uint64_t key = hr_load_keys_next(plan->keys);
+    for (uint32_t i = 0; plan->owners != NULL && i < DRAWS_MAX; i++) {
+        if (hr_load_owners_suits(plan->owners, key, connection->node)) {
+            break;
+        }
+        key = hr_load_keys_next(plan->keys);
+    }
+    return key;
+}
+
 /* Sends as many requests as may be and as the window has room for, in one write. */
 static void pump(struct connection *connection, uint64_t count_max)
 {
@@ -158,7 +176,8 @@ static void pump(struct connection *connection, uint64_t count_max)
     while (connection->free_count > 0 && count_max > 0 && take_request(load, now_ns, &since_ns)) {
         uint32_t slot = connection->free_slots[--connection->free_count];
         connection->since_ns[slot] = since_ns;
-        hr_load_request_write(request, slot, hr_load_keys_next(load->plan->keys), connection->output + bytes);
+        connection->keys[slot] = next_key(connection);
+        hr_load_request_write(request, slot, connection->keys[slot], connection->output + bytes);
         bytes += request->bytes;
         count_max--;
     }
@@ -179,7 +198,7 @@ static void arm_pacer(struct load *load)
     const struct itimerspec when = {
         .it_value = {.tv_sec = (time_t)(due_ns / NS_PER_S), .tv_nsec = (long)(due_ns % NS_PER_S)}};
     if (timerfd_settime(load->pacer_fd, TFD_TIMER_ABSTIME, &when, NULL) != 0) {
-        fail(load, "cannot set a timer", strerror(errno));
+        fail(load, 0, "cannot set a timer", strerror(errno));
     }
 }
 
@@ -214,7 +233,7 @@ static bool start_pacer(struct load *load)
 {
     load->pacer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (load->pacer_fd < 0 || uv_poll_init(&load->loop, &load->pacer, load->pacer_fd) != 0) {
-        fail(load, "cannot make a timer", strerror(errno));
+        fail(load, 0, "cannot make a timer", strerror(errno));
         return false;
     }
     load->pacer.data = load;
@@ -237,16 +256,32 @@ static void count_answer(struct load *load, const struct hr_session_event *answe
     }
 }
 
+/* Who decided it. Of one node alone nothing is to be learned. */
+static void note_owner(const struct connection *connection, uint32_t slot, struct hr_span decision)
+{
+    const struct hr_load_plan *plan = connection->load->plan;
+    struct hr_span name;
+    if (plan->nodes->count < 2 || hr_unpack_word(decision, HR_SPAN("node"), &name) != HR_OK) {
+        return;
+    }
+    uint32_t node = hr_load_nodes_find(plan->nodes, name);
+    connection->load->result->elsewhere += node != connection->node;
+    if (plan->owners != NULL && node != HR_LOAD_NO_NODE) {
+        hr_load_owners_learn(plan->owners, connection->keys[slot], node);
+    }
+}
+
 static void take_answer(struct connection *connection, const struct hr_session_event *answer, uint64_t now_ns)
 {
     struct load *load = connection->load;
     if (answer->msgid >= load->plan->pipeline || connection->since_ns[answer->msgid] == 0) {
-        fail(load, "the node answered what was not asked", "");
+        fail(load, connection->node, "the node answered what was not asked", "");
         return;
     }
     uint32_t slot = (uint32_t)answer->msgid;
     hr_histogram_add(&load->result->latency, now_ns - connection->since_ns[slot]);
     count_answer(load, answer);
+    note_owner(connection, slot, answer->result);
     connection->since_ns[slot] = 0;
     connection->free_slots[connection->free_count++] = slot;
     load->answered++;
@@ -265,7 +300,7 @@ static void take_answers(struct connection *connection, uint64_t now_ns)
         } else if (event.kind == HR_SESSION_MORE) {
             break;
         } else if (event.kind != HR_SESSION_NOTIFICATION) {
-            fail(connection->load, "what answers does not speak the protocol of a node", "");
+            fail(connection->load, connection->node, "what answers does not speak the protocol of a node", "");
         }
     }
     connection->input_bytes -= begin;
@@ -286,7 +321,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     struct load *load = connection->load;
     (void)buffer;
     if (count < 0) {
-        fail(load, "the node closed the connection", count == UV_EOF ? "" : uv_strerror((int)count));
+        fail(load, connection->node, "the node closed the connection", count == UV_EOF ? "" : uv_strerror((int)count));
         return;
     }
     connection->input_bytes += (size_t)count;
@@ -325,7 +360,7 @@ static void on_connected(uv_connect_t *connecting, int status)
         status = uv_read_start((uv_stream_t *)&connection->tcp, on_alloc, on_read);
     }
     if (status != 0) {
-        fail(load, "the node cannot be reached", uv_strerror(status));
+        fail(load, connection->node, "the node cannot be reached", uv_strerror(status));
         return;
     }
     (void)uv_tcp_nodelay(&connection->tcp, 1); /* without it, it is only slower */
@@ -351,11 +386,11 @@ static void on_watch(uv_timer_t *watch)
         load->progress_answered = load->answered;
         load->progress_ns = now_ns;
     } else if (now_ns - load->progress_ns > load->plan->timeout_ns) {
-        fail(load, "the node does not answer any more", "");
+        fail(load, 0, "the node does not answer any more", "");
     }
 }
 
-static struct connection *new_connection(struct load *load)
+static struct connection *new_connection(struct load *load, uint32_t node)
 {
     const struct hr_session_limits limits = {.frame_bytes_max = INPUT_BYTES, .in_flight_max = 1};
     const uint32_t pipeline = load->plan->pipeline;
@@ -364,11 +399,13 @@ static struct connection *new_connection(struct load *load)
         return NULL;
     }
     connection->load = load;
+    connection->node = node;
     connection->is_writing = false;
     connection->input_bytes = 0;
     connection->free_count = pipeline;
     connection->free_slots = calloc(pipeline, sizeof(uint32_t));
     connection->since_ns = calloc(pipeline, sizeof(uint64_t));
+    connection->keys = calloc(pipeline, sizeof(uint64_t));
     connection->output = malloc((size_t)pipeline * load->plan->request->bytes);
     hr_session_init(&connection->session, &limits);
     for (uint32_t i = 0; connection->free_slots != NULL && i < pipeline; i++) {
@@ -382,6 +419,7 @@ static void free_connection(struct connection *connection)
     if (connection != NULL) {
         free(connection->free_slots);
         free(connection->since_ns);
+        free(connection->keys);
         free(connection->output);
         free(connection);
     }
@@ -389,21 +427,21 @@ static void free_connection(struct connection *connection)
 
 static bool open_connection(struct load *load, uint32_t index)
 {
-    struct connection *connection = new_connection(load);
+    struct connection *connection = new_connection(load, index % load->plan->nodes->count);
     load->connections[index] = connection;
     if (connection == NULL || connection->free_slots == NULL || connection->since_ns == NULL ||
-        connection->output == NULL) {
-        fail(load, "no memory for the connections", "");
+        connection->keys == NULL || connection->output == NULL) {
+        fail(load, index % load->plan->nodes->count, "no memory for the connections", "");
         return false;
     }
     int status = uv_tcp_init(&load->loop, &connection->tcp);
     if (status == 0) {
         connection->tcp.data = connection->connecting.data = connection;
-        status = uv_tcp_connect(&connection->connecting, &connection->tcp, (const struct sockaddr *)&load->plan->node,
-                                on_connected);
+        status = uv_tcp_connect(&connection->connecting, &connection->tcp,
+                                (const struct sockaddr *)&load->plan->nodes->all[connection->node].at, on_connected);
     }
     if (status != 0) {
-        fail(load, "the node cannot be reached", uv_strerror(status));
+        fail(load, index % load->plan->nodes->count, "the node cannot be reached", uv_strerror(status));
     }
     return status == 0;
 }
@@ -440,7 +478,7 @@ bool hr_load_run(const struct hr_load_plan *plan, struct hr_load_result *ret_res
     int status = load.connections != NULL ? uv_loop_init(&load.loop) : UV_ENOMEM;
     if (status != 0) {
         hr_problem_what(ret_problem, "cannot start: %s", uv_strerror(status));
-        hr_problem_where(ret_problem, "%s", plan->where);
+        hr_problem_where(ret_problem, "%s", plan->nodes->all[0].where);
         free(load.connections);
         return false;
     }

@@ -1,4 +1,5 @@
-/* Load, driven: many connections to one node, each with a window of requests in flight, on one libuv loop.
+/* Load, driven: many connections to one node, or to all nodes of a region, in turn; each with a window of requests in
+ * flight, on one libuv loop. With `owners` each connection asks for keys that its node owns, as soon as that is known.
  *
  * Closed loop (per_second 0): each answer makes room for the next request. Open loop: requests are due at a fixed rate,
  * wait where all windows are full, and count their latency from when they were due.
@@ -9,9 +10,9 @@
 #define HR_NODE_LOADGEN_UV_H
 
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "base/err.h"
+#include "node/load_nodes.h"
 #include "node/loadgen.h"
 #include "node/problem.h"
 
@@ -19,8 +20,8 @@
 #define HR_LOAD_PIPELINE_MAX 4096
 
 struct hr_load_plan {
-    struct sockaddr_storage node;
-    const char *where; /* the node's address, for problems */
+    const struct hr_load_nodes *nodes;
+    struct hr_load_owners *owners; /* NULL: any node is asked for any key */
     const struct hr_load_request *request;
     struct hr_load_keys *keys;
     uint32_t connections, pipeline; /* 1 to their bounds */

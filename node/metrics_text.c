@@ -126,10 +126,11 @@ static void put_single_seconds(struct writer *writer, const char *name, const ch
     put_text(writer, "\n");
 }
 
+/* The type is what the name says: a counter's ends in _total. */
 static void put_tallies(struct writer *writer, const char *name, const char *help, const char *label,
                         const struct hr_metrics_tallies *tallies)
 {
-    put_family(writer, name, "counter", help);
+    put_family(writer, name, strstr(name, "_total") != NULL ? "counter" : "gauge", help);
     for (uint32_t i = 0; i < tallies->count; i++) {
         put_labelled(writer, name, label, tallies->at[i].name, tallies->at[i].count);
     }
@@ -251,6 +252,63 @@ static void put_listeners(struct writer *writer, const struct hr_metrics_listene
     }
 }
 
+static void put_members(struct writer *writer, const struct hr_metrics_source *source)
+{
+    put_tallies(writer, "headroom_members", "Nodes of the cluster, of all regions, by their state.", "state",
+                &source->members);
+    put_single(writer, "headroom_members_view", "gauge", "Rises with each change of the members.", source->view);
+}
+
+static void put_cap(struct writer *writer, const struct hr_metrics_source *source, const char *name, const char *help,
+                    uint64_t (*number)(const struct hr_metrics_limit *limit))
+{
+    put_family(writer, name, strstr(name, "_total") != NULL ? "counter" : "gauge", help);
+    for (uint32_t i = 0; i < source->limit_count; i++) {
+        if (source->limits[i].cap.is_global) {
+            put_labelled(writer, name, "limit", source->limits[i].name, number(&source->limits[i]));
+        }
+    }
+}
+
+static uint64_t admitted_of(const struct hr_metrics_limit *limit)
+{
+    return limit->allowed;
+}
+
+static uint64_t share_of(const struct hr_metrics_limit *limit)
+{
+    return limit->cap.share;
+}
+
+static uint64_t lent_of(const struct hr_metrics_limit *limit)
+{
+    return limit->cap.lent;
+}
+
+static uint64_t borrowed_of(const struct hr_metrics_limit *limit)
+{
+    return limit->cap.borrowed;
+}
+
+static void put_caps(struct writer *writer, const struct hr_metrics_source *source)
+{
+    put_cap(writer, source, "headroom_global_admitted_total", "Requests that a global limit admitted on this node.",
+            admitted_of);
+    put_cap(writer, source, "headroom_global_share",
+            "What this node may spend of a global limit now, over its hot counters: tokens for each period, or units.",
+            share_of);
+    put_cap(writer, source, "headroom_global_lent", "What other regions may be using of it.", lent_of);
+    put_cap(writer, source, "headroom_global_borrowed", "What this node uses of other regions' parts.", borrowed_of);
+    put_family(writer, "headroom_region_word_age_seconds", "gauge",
+               "Time since another region was last heard about global limits.");
+    for (uint32_t i = 0; i < source->region_count; i++) {
+        put_label(writer, "headroom_region_word_age_seconds", "region", source->regions[i].name);
+        put_text(writer, "} ");
+        put_seconds(writer, source->regions[i].word_age_ns);
+        put_text(writer, "\n");
+    }
+}
+
 size_t hr_metrics_write(const struct hr_metrics_source *source, size_t room, char *ret_text)
 {
     struct writer writer = {ret_text, room, 0};
@@ -261,5 +319,9 @@ size_t hr_metrics_write(const struct hr_metrics_source *source, size_t room, cha
     put_store(&writer, &source->store);
     put_reload(&writer, &source->reload);
     put_listeners(&writer, source->listeners, source->listener_count);
+    put_members(&writer, source);
+    if (source->region_count > 0) {
+        put_caps(&writer, source);
+    }
     return writer.wanted;
 }

@@ -15,8 +15,21 @@
 
 #define HR_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
+/* A global cap, by its hot counters here: tokens for each period, or units. */
+struct hr_metrics_cap {
+    bool is_global;
+    uint64_t share, lent, borrowed;
+};
+
+/* Another region, and when it was last heard about caps. */
+struct hr_metrics_region {
+    struct hr_span name;
+    uint64_t word_age_ns;
+};
+
 struct hr_metrics_limit {
     struct hr_span name;
+    struct hr_metrics_cap cap;
     uint64_t allowed, denied; /* as the limit alone would have it */
     uint64_t shadow_denied;   /* denied while in mode shadow: the answer was not changed */
 };
@@ -67,6 +80,10 @@ struct hr_metrics_source {
     struct hr_metrics_reload reload;
     const struct hr_metrics_listener *listeners;
     uint32_t listener_count;
+    const struct hr_metrics_region *regions; /* others that were heard */
+    uint32_t region_count;
+    struct hr_metrics_tallies members; /* of the cluster, by state */
+    uint64_t view;                     /* of the members; greater after each change */
 };
 
 /* Writes the whole text at ret_text, up to `room` bytes of it. How many bytes the text has: where that is more than

@@ -16,6 +16,8 @@
 #ifndef HR_NODE_REPLIES_H
 #define HR_NODE_REPLIES_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/bump.h"
@@ -24,6 +26,7 @@
 #include "base/span.h"
 #include "base/units.h"
 #include "node/id_index.h"
+#include "rpc/reply.h"
 
 #define HR_REPLY_KEPT_NS (60 * HR_NS_PER_S)
 #define HR_REPLY_BYTES_MAX 65536U
@@ -48,16 +51,29 @@ struct hr_reply {
 struct hr_reply_slot {
     struct hr_id128 id;
     hr_ns expires_at;
-    uint64_t begin; /* of its answer, in bytes since start; the place in the ring is begin modulo bytes_max */
-    uint32_t bytes; /* of its answer; while pending, set aside for it */
-    uint32_t state; /* enum hr_reply_state */
-    uint32_t next;  /* the next younger known one, or the next free one; HR_SLOT_NONE: there is none */
+    uint64_t begin;         /* of its answer, in bytes since start; the place in the ring is begin modulo bytes_max */
+    uint32_t bytes;         /* of its answer; while pending, set aside for it */
+    uint32_t state;         /* enum hr_reply_state */
+    uint32_t next;          /* the next younger known one, or the next free one; HR_SLOT_NONE: there is none */
+    uint32_t partition;     /* it moves with this one; HR_REPLY_UNFILED: with none */
+    uint32_t before, after; /* of those filed with that partition; HR_SLOT_NONE: none */
+    uint64_t number;        /* of its filing: rises along those of a partition */
+};
+
+#define HR_REPLY_UNFILED UINT32_MAX
+#define HR_REPLY_PARTITIONS 4096U
+
+/* Those that move with one partition, in the order in which they were filed. */
+struct hr_reply_file {
+    uint32_t first, last;
 };
 
 struct hr_replies {
     struct hr_replies_sizes sizes;
     struct hr_reply_slot *slots;
     struct hr_id_index index;
+    struct hr_reply_file *files; /* HR_REPLY_PARTITIONS */
+    uint64_t filed;              /* so far */
     char *ring;
     uint32_t free;             /* first of the free slots */
     uint32_t oldest, youngest; /* known ones, in the order in which they were finished and so expire */
@@ -80,6 +96,17 @@ HR_MUST enum hr_err hr_replies_finish(struct hr_replies *replies, struct hr_id12
 
 /* Requires: id is pending. */
 void hr_replies_abandon(struct hr_replies *replies, struct hr_id128 id);
+
+/* Says with which partition of the region's counters, below HR_REPLY_PARTITIONS, the answer of a known id moves. */
+void hr_replies_file(struct hr_replies *replies, struct hr_id128 id, uint32_t partition);
+
+/* Answers on their way to another node. next: the next one of a partition, from *cursor (0 at first), as at most
+ * HR_REPLY_MOVED_BYTES_MAX bytes at `out`; its bytes, 0: no more. O(those of the partition) a call. apply: puts one in
+ * place, where its id is not known here; it is kept for the whole time from now. False: the bytes make no sense, or
+ * there is no room. */
+#define HR_REPLY_MOVED_BYTES_MAX (16 + HR_DECISION_BYTES_MAX)
+size_t hr_replies_next(struct hr_replies *replies, uint32_t partition, hr_ns now, uint64_t *cursor, uint8_t *out);
+bool hr_replies_apply(struct hr_replies *replies, uint32_t partition, struct hr_span bytes, hr_ns now);
 
 /* Forgets what has expired. begin and finish do it themselves. */
 void hr_replies_expire(struct hr_replies *replies, hr_ns now);

@@ -3,28 +3,28 @@
 #include <string.h>
 
 #include "base/bump.h"
+#include "base/defect.h"
 #include "node/amount_text.h"
+#include "node/counter_log.h"
+#include "region/place.h"
 #include "storage/images.h"
 
 /* A full pass of the sweep takes about this long. */
 #define SWEEP_PASS_NS (10 * HR_NS_PER_S)
 #define TICK_NS (10 * HR_NS_PER_MS)
 
+/* While the log is folded the sweep goes so many times faster: what is written meanwhile stays in the log. */
+#define FOLD_PACE 4
+
+#define WAITING_MAX (UINT32_C(1) << 20)
+
 /* After a batch that failed, the store gets this long before it is asked again. */
 #define STORE_PAUSE_NS (100 * HR_NS_PER_MS)
 
-/* A request that waits for the store. */
-struct waiting {
-    uint32_t next; /* of the queue, or of the free list; 0: none */
-    bool is_ready; /* the store has answered since it was tried last */
-    hr_ns since;
-    struct hr_call call;
-    uint32_t params_bytes;
-    uint32_t done;       /* check_many: requests that are decided */
-    bool has_claim;      /* the id of the request at hand is pending in its name (replies.h) */
-    size_t answer_bytes; /* of their answers */
-    char params[HR_WAITING_PARAMS_BYTES_MAX];
-    char answer[HR_WAITING_ANSWER_BYTES_MAX];
+/* What a request asks, and what has been found out beforehand. */
+struct asked {
+    struct hr_params params;
+    struct hr_prepared prepared; /* zero-filled: nothing */
 };
 
 struct hr_shard {
@@ -37,13 +37,15 @@ struct hr_shard {
     struct hr_replies replies;
     struct hr_topk hot_keys;
     struct hr_decision decision;
-    struct hr_params params, one; /* of the request at hand, and of one of a check_many */
+    struct asked asked, one; /* of the request at hand, and of one of a check_many */
+    struct asked together[HR_TOGETHER_MAX];
 
-    struct waiting *waiting; /* [0] is not used */
-    uint32_t waiting_count, waiting_fresh, waiting_free;
-    uint32_t queue_head, queue_tail;
+    struct hr_waiting waiting;
+    char *waiting_params; /* of the one that is tried again: HR_FRAME_BYTES_MAX */
 
     bool saves;
+    struct hr_counter_log *log;
+    bool batch_ends_fold;        /* the batch holds all that there was to be saved, and the refresh has ended */
     struct hr_store_batch batch; /* on its way where in_flight */
     bool in_flight;
     uint64_t ticket;
@@ -55,7 +57,7 @@ struct hr_shard {
 
 static bool config_is_valid(const struct hr_shard_config *config)
 {
-    return hr_limiter_bytes(&config->sizes) > 0 && config->waiting_max < UINT32_MAX / 2;
+    return hr_limiter_bytes(&config->sizes) > 0 && config->waiting_max <= WAITING_MAX;
 }
 
 /* Lays the shard and what belongs to it out in order; while measuring, nothing is written but `parts`. */
@@ -68,7 +70,10 @@ static struct hr_shard *lay_out(const struct hr_shard_config *config, struct hr_
     hr_topk_init(&parts->hot_keys, config->hot_keys_max, 0, bump);
     void *batch = hr_bump_take(bump, 1, HR_SHARD_BATCH_BYTES, 64);
     hr_batch_init(&parts->batch, batch, HR_SHARD_BATCH_BYTES);
-    parts->waiting = hr_bump_take(bump, (size_t)config->waiting_max + 1, sizeof(struct waiting), 64);
+    size_t waiting_bytes = (size_t)config->waiting_max * HR_WAITING_BYTES_EACH + HR_WAITING_BYTES_MORE;
+    hr_waiting_init(&parts->waiting, config->waiting_max, waiting_bytes, bump);
+    parts->waiting_params = hr_bump_take(bump, 1, HR_FRAME_BYTES_MAX, 64);
+    parts->log = hr_bump_take(bump, 1, sizeof(struct hr_counter_log), 64);
     *ret_limiter = hr_bump_take(bump, 1, hr_limiter_bytes(&config->sizes), 64);
     return shard;
 }
@@ -97,16 +102,16 @@ struct hr_shard *hr_shard_init(const struct hr_shard_config *config, void *memor
         .id_secret = hr_hash_subkey(&config->secret, "idempotency id", 14),
         .refund_secret = hr_hash_subkey(&config->secret, "refund id", 9),
         .serial = config->first_serial,
-        .waiting_count = config->waiting_max + 1,
-        .waiting_fresh = 1,
         .saves = config->sizes.saves,
         .flush_interval_ns = config->flush_interval_ns,
     };
     struct hr_shard *shard = lay_out(config, &parts, &limiter, &bump);
     *shard = parts;
+    hr_counter_log_init(shard->log);
     shard->limiter = hr_limiter_init(&config->sizes, &config->secret, limiter, hr_limiter_bytes(&config->sizes));
     return hr_origin_init(&shard->origin, config->node, config->region) == HR_OK ? shard : NULL;
 }
+
 enum hr_err hr_shard_load(struct hr_shard *shard, const struct hr_limit_set *set, struct hr_now now)
 {
     enum hr_err err = hr_limiter_load(shard->limiter, set, now);
@@ -171,11 +176,12 @@ static void count_decision(struct hr_shard *shard, const struct hr_params *param
 }
 
 /* One decision by the limits that the attributes touch, into shard->decision. */
-static enum hr_err decide(struct hr_shard *shard, const struct hr_params *params, struct hr_now now)
+static enum hr_err decide(struct hr_shard *shard, const struct asked *asked, struct hr_now now)
 {
+    const struct hr_params *params = &asked->params;
     struct hr_request request = hr_params_request(params, shard->serial);
     request.brief = !params->detail;
-    enum hr_err err = hr_limiter_check(shard->limiter, &request, now, &shard->decision);
+    enum hr_err err = hr_limiter_check_prepared(shard->limiter, &request, &asked->prepared, now, &shard->decision);
     if (err == HR_OK) {
         shard->serial++;
         count_decision(shard, params);
@@ -220,12 +226,6 @@ static void pack_decision(struct hr_shard *shard, const struct hr_params *params
 
 /* --- requests with an id: the first answer again --- */
 
-/* What a request has come to when it is tried again: the same for one that is tried for the first time, zero-filled. */
-struct progress {
-    uint32_t done;
-    bool has_claim;
-};
-
 static struct hr_id128 reply_key(const struct hr_shard *shard, const struct hr_params *params)
 {
     return hr_keyed_hash(&shard->id_secret, params->id.at, params->id.bytes);
@@ -237,14 +237,17 @@ static void settle_claim(struct hr_shard *shard, const struct hr_params *params,
     struct hr_id128 key = reply_key(shard, params);
     if (!is_decided || hr_replies_finish(&shard->replies, key, answer, now.steady) != HR_OK) {
         hr_replies_abandon(&shard->replies, key);
+    } else if (shard->decision.row_count > 0) { /* requests go by the first counter that they touch */
+        hr_replies_file(&shard->replies, key, hr_place_partition(shard->decision.rows[0].counter));
     }
 }
 
 /* Decides a check, or one of a check_many, and packs the decision. An id's answer has its place before anything is
  * consumed. HR_E_PENDING: it must wait for the store, or for the first request of its id. */
-static enum hr_err check_with_id(struct hr_shard *shard, const struct hr_params *params, struct hr_now now,
-                                 struct progress *progress, struct hr_packer *out)
+static enum hr_err check_with_id(struct hr_shard *shard, const struct asked *asked, struct hr_now now,
+                                 struct hr_progress *progress, struct hr_packer *out)
 {
+    const struct hr_params *params = &asked->params;
     enum hr_reply_state state = HR_REPLY_NEW;
     struct hr_reply reply;
     if (!progress->has_claim) {
@@ -260,7 +263,7 @@ static enum hr_err check_with_id(struct hr_shard *shard, const struct hr_params 
         shard->counts.repeated++;
         return HR_OK;
     }
-    enum hr_err err = decide(shard, params, now);
+    enum hr_err err = decide(shard, asked, now);
     progress->has_claim = err == HR_E_PENDING;
     if (progress->has_claim) {
         return err;
@@ -274,13 +277,22 @@ static enum hr_err check_with_id(struct hr_shard *shard, const struct hr_params 
     return err;
 }
 
-static enum hr_err check_one(struct hr_shard *shard, const struct hr_params *params, struct hr_now now,
-                             struct progress *progress, struct hr_packer *out)
+static void abandon_claim(struct hr_shard *shard, const struct hr_params *params, struct hr_progress *progress)
 {
-    if (params->id.bytes > 0 && !params->peek) {
-        return check_with_id(shard, params, now, progress, out);
+    if (progress->has_claim) {
+        hr_replies_abandon(&shard->replies, reply_key(shard, params));
+        progress->has_claim = false;
     }
-    enum hr_err err = decide(shard, params, now);
+}
+
+static enum hr_err check_one(struct hr_shard *shard, const struct asked *asked, struct hr_now now,
+                             struct hr_progress *progress, struct hr_packer *out)
+{
+    const struct hr_params *params = &asked->params;
+    if (params->id.bytes > 0 && !params->peek) {
+        return check_with_id(shard, asked, now, progress, out);
+    }
+    enum hr_err err = decide(shard, asked, now);
     if (err == HR_OK) {
         pack_decision(shard, params, out);
     }
@@ -289,17 +301,44 @@ static enum hr_err check_one(struct hr_shard *shard, const struct hr_params *par
 
 /* --- methods --- */
 
-static enum hr_err check_many(struct hr_shard *shard, struct hr_now now, struct progress *progress,
+/* One of a check_many that cannot be carried out: the others are. */
+static void pack_refusal(struct hr_shard *shard, enum hr_err err, struct hr_packer *out)
+{
+    struct hr_fault fault;
+    fault_of(err, &fault);
+    shard->counts.faults++;
+    hr_pack_refusal(out, &fault);
+}
+
+/* What the rest of a check_many would spend is asked of the store at once: else each of a thousand would wait for a
+ * commit of its own. */
+static void ask_ahead(struct hr_shard *shard, struct hr_requests rest, struct hr_now now)
+{
+    while (hr_requests_next(&rest, &shard->one.params)) {
+        struct hr_request request = hr_params_request(&shard->one.params, 0);
+        request.is_ahead = request.brief = true;
+        enum hr_err err = hr_limiter_check(shard->limiter, &request, now, &shard->decision);
+        (void)err; /* it is told when its turn comes */
+    }
+}
+
+/* Decides those that are not decided yet, each on its own. HR_E_PENDING, where it may wait: one of them must. */
+static enum hr_err check_many(struct hr_shard *shard, struct hr_now now, struct hr_progress *progress, bool may_wait,
                               struct hr_packer *out)
 {
-    struct hr_requests requests = shard->params.requests;
-    for (uint32_t i = 0; hr_requests_next(&requests, &shard->one); i++) {
+    struct hr_requests requests = shard->asked.params.requests;
+    for (uint32_t i = 0; hr_requests_next(&requests, &shard->one.params); i++) {
         if (i < progress->done) {
             continue;
         }
         enum hr_err err = check_one(shard, &shard->one, now, progress, out);
-        if (err != HR_OK) {
+        if (err == HR_E_PENDING && may_wait) {
+            ask_ahead(shard, requests, now);
             return err;
+        }
+        if (err != HR_OK) {
+            abandon_claim(shard, &shard->one.params, progress);
+            pack_refusal(shard, err, out);
         }
         progress->done++;
     }
@@ -309,9 +348,9 @@ static enum hr_err check_many(struct hr_shard *shard, struct hr_now now, struct 
 static enum hr_err throttle(struct hr_shard *shard, struct hr_now now, struct hr_packer *out)
 {
     struct hr_limit limit;
-    enum hr_err err = decide_on_the_spot(shard, &shard->params, now, &limit);
+    enum hr_err err = decide_on_the_spot(shard, &shard->asked.params, now, &limit);
     if (err == HR_OK) {
-        pack_decision(shard, &shard->params, out);
+        pack_decision(shard, &shard->asked.params, out);
     }
     return err;
 }
@@ -319,7 +358,7 @@ static enum hr_err throttle(struct hr_shard *shard, struct hr_now now, struct hr
 /* HR_E_NOT_FOUND: there was nothing to give back, and the answer says so. */
 static enum hr_err refund(struct hr_shard *shard, uint64_t msgid, struct hr_now now, struct hr_packer *out)
 {
-    struct hr_request request = hr_params_request(&shard->params, 0);
+    struct hr_request request = hr_params_request(&shard->asked.params, 0);
     enum hr_err err = hr_limiter_refund(shard->limiter, &request, now);
     if (err == HR_OK || err == HR_E_NOT_FOUND) {
         hr_pack_refunded(out, msgid, err == HR_OK);
@@ -331,7 +370,7 @@ static enum hr_err refund(struct hr_shard *shard, uint64_t msgid, struct hr_now 
  * and an id may be that of the check whose cost is given back. */
 static enum hr_err refund_once(struct hr_shard *shard, uint64_t msgid, struct hr_now now, struct hr_packer *out)
 {
-    struct hr_span id = shard->params.id;
+    struct hr_span id = shard->asked.params.id;
     struct hr_id128 key = hr_keyed_hash(&shard->refund_secret, id.at, id.bytes);
     enum hr_reply_state state;
     struct hr_reply reply;
@@ -351,10 +390,35 @@ static enum hr_err refund_once(struct hr_shard *shard, uint64_t msgid, struct hr
     return err;
 }
 
-/* Carries out what shard->params says. What is packed before stays: the answers of a check_many that were there
+static const struct asked *asked_by(const struct hr_shard *shard, const struct hr_call *call)
+{
+    return call->prepared == 0 ? &shard->asked : &shard->together[call->prepared - 1];
+}
+
+void hr_shard_prepare(struct hr_shard *shard, struct hr_call *calls, uint32_t count)
+{
+    struct hr_fault fault;
+    for (uint32_t i = 0; i < count && i < HR_TOGETHER_MAX; i++) {
+        struct asked *asked = &shard->together[i];
+        bool is_valid = calls[i].method == HR_METHOD_CHECK &&
+                        hr_params_decode(HR_METHOD_CHECK, calls[i].params, &asked->params, &fault);
+        if (is_valid) { /* else it is looked at again when its turn comes, and refused */
+            struct hr_request request = hr_params_request(&asked->params, 0);
+            hr_limiter_prepare(shard->limiter, &request, &asked->prepared);
+            calls[i].prepared = i + 1;
+        }
+    }
+    for (uint32_t i = 0; i < count && i < HR_TOGETHER_MAX; i++) {
+        if (calls[i].prepared != 0) {
+            hr_limiter_prepare_reserves(shard->limiter, &shard->together[i].prepared);
+        }
+    }
+}
+
+/* Carries out what was asked. What is packed before stays: the answers of a check_many that were there
  * already. */
 static enum hr_err carry_out(struct hr_shard *shard, const struct hr_call *call, struct hr_now now,
-                             struct progress *progress, struct hr_packer *out)
+                             struct hr_progress *progress, bool may_wait, struct hr_packer *out)
 {
     enum hr_err err;
     int64_t ttl_ms = 0;
@@ -362,27 +426,27 @@ static enum hr_err carry_out(struct hr_shard *shard, const struct hr_call *call,
     switch ((int)call->method) {
     case HR_METHOD_CHECK:
         hr_pack_result_head(out, call->msgid);
-        return check_one(shard, &shard->params, now, progress, out);
+        return check_one(shard, asked_by(shard, call), now, progress, out);
     case HR_METHOD_CHECK_MANY:
         if (is_fresh) {
             hr_pack_result_head(out, call->msgid);
-            hr_pack_array(out, shard->params.requests.count);
+            hr_pack_array(out, shard->asked.params.requests.count);
         }
-        return check_many(shard, now, progress, out);
+        return check_many(shard, now, progress, may_wait, out);
     case HR_METHOD_THROTTLE:
         hr_pack_result_head(out, call->msgid);
         return throttle(shard, now, out);
     case HR_METHOD_RELEASE:
-        hr_pack_released(out, call->msgid, hr_limiter_release(shard->limiter, shard->params.lease, now));
+        hr_pack_released(out, call->msgid, hr_limiter_release(shard->limiter, shard->asked.params.lease, now));
         return HR_OK;
     case HR_METHOD_RENEW: {
-        bool is_renewed = hr_limiter_renew(shard->limiter, shard->params.lease, now, &ttl_ms);
+        bool is_renewed = hr_limiter_renew(shard->limiter, shard->asked.params.lease, now, &ttl_ms);
         hr_pack_renewed(out, call->msgid, is_renewed, ttl_ms);
         return HR_OK;
     }
     case HR_METHOD_REFUND:
-        err = shard->params.id.bytes > 0 ? refund_once(shard, call->msgid, now, out)
-                                         : refund(shard, call->msgid, now, out);
+        err = shard->asked.params.id.bytes > 0 ? refund_once(shard, call->msgid, now, out)
+                                               : refund(shard, call->msgid, now, out);
         return err == HR_E_NOT_FOUND ? HR_OK : err;
     default:
         return HR_E_NOT_FOUND;
@@ -391,64 +455,22 @@ static enum hr_err carry_out(struct hr_shard *shard, const struct hr_call *call,
 
 /* --- requests that wait for the store --- */
 
-static uint32_t take_waiting(struct hr_shard *shard)
+/* What of an answer there is, and is to be kept. */
+static struct hr_span answer_so_far(const struct hr_call *call, const struct hr_packer *out)
 {
-    uint32_t index = shard->waiting_free;
-    if (index != 0) {
-        shard->waiting_free = shard->waiting[index].next;
-    } else if (shard->waiting_fresh < shard->waiting_count) {
-        index = shard->waiting_fresh++;
-    }
-    return index;
-}
-
-static void enqueue(struct hr_shard *shard, uint32_t index)
-{
-    shard->waiting[index].next = 0;
-    if (shard->queue_tail == 0) {
-        shard->queue_head = index;
-    } else {
-        shard->waiting[shard->queue_tail].next = index;
-    }
-    shard->queue_tail = index;
-}
-
-static void keep_progress(struct waiting *waiting, const struct progress *progress, bool is_many,
-                          const struct hr_packer *out)
-{
-    waiting->done = progress->done;
-    waiting->has_claim = progress->has_claim;
-    waiting->is_ready = false;
-    waiting->answer_bytes = is_many ? out->wanted : 0;
-    memcpy(waiting->answer, out->at, waiting->answer_bytes);
+    return (struct hr_span){out->at, call->method == HR_METHOD_CHECK_MANY ? out->wanted : 0};
 }
 
 /* False: there are too many already, or it is too large to be kept. */
-static bool wait_for_store(struct hr_shard *shard, const struct hr_call *call, const struct progress *progress,
+static bool wait_for_store(struct hr_shard *shard, const struct hr_call *call, const struct hr_progress *progress,
                            const struct hr_packer *out, hr_ns now)
 {
-    bool is_small = call->params.bytes <= HR_WAITING_PARAMS_BYTES_MAX && out->wanted <= HR_WAITING_ANSWER_BYTES_MAX;
-    uint32_t index = is_small && hr_packer_fits(out) ? take_waiting(shard) : 0;
-    if (index == 0) {
+    if (!hr_packer_fits(out) || call->params.bytes > HR_FRAME_BYTES_MAX ||
+        !hr_waiting_add(&shard->waiting, call, answer_so_far(call, out), progress, now)) {
         return false;
     }
-    struct waiting *waiting = &shard->waiting[index];
-    waiting->call = *call;
-    waiting->since = now;
-    waiting->params_bytes = (uint32_t)call->params.bytes;
-    memcpy(waiting->params, call->params.at, call->params.bytes);
-    keep_progress(waiting, progress, call->method == HR_METHOD_CHECK_MANY, out);
-    enqueue(shard, index);
     shard->counts.waited++;
     return true;
-}
-
-static void abandon_claim(struct hr_shard *shard, const struct hr_call *call, const struct progress *progress)
-{
-    if (progress->has_claim) {
-        const struct hr_params *params = call->method == HR_METHOD_CHECK_MANY ? &shard->one : &shard->params;
-        hr_replies_abandon(&shard->replies, reply_key(shard, params));
-    }
 }
 
 static void refuse_for(struct hr_shard *shard, uint64_t msgid, enum hr_err err, struct hr_packer *out)
@@ -465,6 +487,36 @@ static void note_change(struct hr_shard *shard, hr_ns now)
     }
 }
 
+/* A request that must wait and cannot. Of a check_many those that need not wait are decided all the same. */
+static enum hr_err give_up(struct hr_shard *shard, const struct hr_call *call, struct hr_now now,
+                           struct hr_progress *progress, struct hr_packer *out)
+{
+    if (call->method == HR_METHOD_CHECK_MANY) {
+        return check_many(shard, now, progress, false, out);
+    }
+    abandon_claim(shard, &asked_by(shard, call)->params, progress);
+    return HR_E_PENDING;
+}
+
+/* Brings a request that waited back to where it was. */
+static enum hr_err resume(struct hr_shard *shard, const struct hr_waiting_request *waiting, struct hr_call *call,
+                          struct hr_packer *out)
+{
+    struct hr_fault fault;
+    hr_waiting_copy(&shard->waiting, waiting->params, shard->waiting_params);
+    call->params = (struct hr_span){shard->waiting_params, waiting->params.bytes};
+    call->prepared = 0;
+    if (!hr_params_decode(call->method, call->params, &shard->asked.params, &fault)) {
+        return HR_E_CORRUPT; /* it was valid before */
+    }
+    if (out->room < waiting->answer.bytes) {
+        return HR_E_MEMORY;
+    }
+    hr_waiting_copy(&shard->waiting, waiting->answer, out->at);
+    out->wanted = waiting->answer.bytes;
+    return HR_OK;
+}
+
 enum hr_served hr_shard_serve(struct hr_shard *shard, const struct hr_call *call, struct hr_now now,
                               struct hr_packer *out)
 {
@@ -472,75 +524,62 @@ enum hr_served hr_shard_serve(struct hr_shard *shard, const struct hr_call *call
         return HR_SERVED_ELSEWHERE;
     }
     struct hr_fault fault;
-    if (!hr_params_decode(call->method, call->params, &shard->params, &fault)) {
+    if (call->prepared == 0 && !hr_params_decode(call->method, call->params, &shard->asked.params, &fault)) {
         refuse(shard, call->msgid, &fault, out);
         return HR_SERVED_ANSWERED;
     }
-    struct progress progress = {0};
-    enum hr_err err = carry_out(shard, call, now, &progress, out);
+    struct hr_progress progress = {0};
+    enum hr_err err = carry_out(shard, call, now, &progress, true, out);
+    if (err == HR_E_PENDING) {
+        if (wait_for_store(shard, call, &progress, out, now.steady)) {
+            return HR_SERVED_WAITING;
+        }
+        err = give_up(shard, call, now, &progress, out);
+    }
     if (err == HR_OK) {
         note_change(shard, now.steady);
-        return HR_SERVED_ANSWERED;
+    } else {
+        refuse_for(shard, call->msgid, err, out);
     }
-    if (err == HR_E_PENDING && wait_for_store(shard, call, &progress, out, now.steady)) {
-        return HR_SERVED_WAITING;
-    }
-    abandon_claim(shard, call, &progress);
-    refuse_for(shard, call->msgid, err, out);
     return HR_SERVED_ANSWERED;
 }
 
 /* Tries a request again. True: its answer has been packed. */
-static bool try_again(struct hr_shard *shard, struct waiting *waiting, struct hr_now now, struct hr_packer *out)
+static bool try_again(struct hr_shard *shard, uint32_t index, struct hr_now now, struct hr_packer *out)
 {
-    struct hr_fault fault;
+    struct hr_waiting_request *waiting = &shard->waiting.requests[index];
     struct hr_call call = waiting->call;
-    call.params = (struct hr_span){waiting->params, waiting->params_bytes};
-    if (!hr_params_decode(call.method, call.params, &shard->params, &fault)) {
-        refuse(shard, call.msgid, &fault, out); /* it was valid before */
-        return true;
-    }
-    hr_pack_raw(out, waiting->answer, waiting->answer_bytes);
-    struct progress progress = {.done = waiting->done, .has_claim = waiting->has_claim};
-    enum hr_err err = carry_out(shard, &call, now, &progress, out);
+    struct hr_progress progress = waiting->progress;
+    bool may_wait = now.steady - waiting->since <= HR_WAITING_NS_MAX;
+    enum hr_err err = resume(shard, waiting, &call, out);
     if (err == HR_OK) {
-        return true;
+        err = carry_out(shard, &call, now, &progress, may_wait, out);
     }
-    bool is_overdue = now.steady - waiting->since > HR_WAITING_NS_MAX;
-    if (err == HR_E_PENDING && !is_overdue && hr_packer_fits(out) && out->wanted <= HR_WAITING_ANSWER_BYTES_MAX) {
-        keep_progress(waiting, &progress, call.method == HR_METHOD_CHECK_MANY, out);
-        out->wanted = 0;
-        return false;
+    if (err == HR_E_PENDING) {
+        bool can_wait = may_wait && hr_packer_fits(out);
+        if (can_wait && hr_waiting_put_back(&shard->waiting, index, answer_so_far(&call, out), &progress)) {
+            out->wanted = 0;
+            return false;
+        }
+        err = give_up(shard, &call, now, &progress, out);
     }
-    abandon_claim(shard, &call, &progress);
-    refuse_for(shard, call.msgid, err, out);
+    if (err == HR_OK) {
+        note_change(shard, now.steady);
+    } else {
+        refuse_for(shard, call.msgid, err, out);
+    }
     return true;
 }
 
-static void leave_queue(struct hr_shard *shard, uint32_t before, uint32_t index)
-{
-    uint32_t next = shard->waiting[index].next;
-    if (before == 0) {
-        shard->queue_head = next;
-    } else {
-        shard->waiting[before].next = next;
-    }
-    shard->queue_tail = shard->queue_tail == index ? before : shard->queue_tail;
-    shard->waiting[index].next = shard->waiting_free;
-    shard->waiting_free = index;
-}
-
-/* A request that must wait on keeps its place. */
 bool hr_shard_next_answer(struct hr_shard *shard, struct hr_now now, struct hr_packer *out, struct hr_call *ret_call)
 {
-    uint32_t before = 0;
-    for (uint32_t index = shard->queue_head; index != 0; index = shard->waiting[index].next) {
-        if (shard->waiting[index].is_ready && try_again(shard, &shard->waiting[index], now, out)) {
-            *ret_call = shard->waiting[index].call;
-            leave_queue(shard, before, index);
+    uint32_t index;
+    while ((index = hr_waiting_next_ready(&shard->waiting)) != 0) {
+        if (try_again(shard, index, now, out)) {
+            *ret_call = shard->waiting.requests[index].call;
+            hr_waiting_drop(&shard->waiting, index);
             return true;
         }
-        before = index;
     }
     return false;
 }
@@ -550,15 +589,22 @@ bool hr_shard_next_answer(struct hr_shard *shard, struct hr_now now, struct hr_p
 /* Room for the largest thing that is put: what is taken out of the limiter must not be lost. */
 static bool has_room(const struct hr_shard *shard)
 {
-    return shard->batch.bytes_max - shard->batch.bytes >= HR_IMAGE_BATCH_BYTES_MAX;
+    return hr_counter_log_has_room(shard->log, &shard->batch);
 }
 
-/* Deletions first: what was forgotten may have come to life again since, and its new record must be the last word. */
-static void drain_forgotten(struct hr_shard *shard)
+static void put_counter(struct hr_shard *shard, const struct hr_counter_image *image)
+{
+    hr_counter_log_put(shard->log, &shard->batch, image);
+    shard->counts.records++;
+}
+
+/* What was forgotten comes first: it may have come to life again since, and its new record must be the last word. */
+static void drain_forgotten(struct hr_shard *shard, struct hr_now now)
 {
     struct hr_id128 counter;
     while (has_room(shard) && hr_limiter_next_forgotten(shard->limiter, &counter)) {
-        hr_batch_delete_counter(&shard->batch, counter);
+        hr_counter_log_forget(shard->log, &shard->batch, counter, now.steady);
+        shard->counts.records++;
     }
 }
 
@@ -566,13 +612,12 @@ static void drain_raises(struct hr_shard *shard, struct hr_now now)
 {
     struct hr_counter_image image;
     while (has_room(shard) && hr_limiter_next_raise(shard->limiter, now, &image)) {
-        hr_batch_put_counter(&shard->batch, &image);
+        put_counter(shard, &image);
     }
 }
 
-static void drain_changes(struct hr_shard *shard, struct hr_now now)
+static void drain_leases(struct hr_shard *shard, struct hr_now now)
 {
-    struct hr_counter_image image;
     struct hr_lease_image lease;
     bool is_ended;
     while (has_room(shard) && hr_limiter_next_lease(shard->limiter, now, &lease, &is_ended)) {
@@ -581,15 +626,43 @@ static void drain_changes(struct hr_shard *shard, struct hr_now now)
         } else {
             hr_batch_put_lease(&shard->batch, &lease);
         }
+        shard->counts.records++;
     }
+}
+
+static void drain_changes(struct hr_shard *shard, struct hr_now now)
+{
+    struct hr_counter_image image;
+    drain_leases(shard, now);
     while (has_room(shard) && hr_limiter_next_changed(shard->limiter, now, &image)) {
-        hr_batch_put_counter(&shard->batch, &image);
+        put_counter(shard, &image);
     }
     if (has_room(shard)) { /* that was all; else the rest goes as soon as this is stored */
         shard->flush_at = now.steady + shard->flush_interval_ns;
         shard->sent_since = shard->changed_since;
         shard->changed_since = 0;
+        shard->batch_ends_fold = shard->log->is_folding && !hr_limiter_is_refreshing(shard->limiter);
     }
+}
+
+static void fill_batch(struct hr_shard *shard, struct hr_now now, bool force)
+{
+    shard->batch_ends_fold = false;
+    hr_counter_log_fold(shard->log, shard->limiter, &shard->batch);
+    drain_forgotten(shard, now);
+    drain_raises(shard, now);
+    if (force || now.steady >= shard->flush_at) {
+        drain_changes(shard, now);
+    }
+    hr_counter_log_close(shard->log, &shard->batch);
+}
+
+static void end_fold(struct hr_shard *shard)
+{
+    if (shard->batch_ends_fold) {
+        hr_counter_log_end_fold(shard->log);
+    }
+    shard->batch_ends_fold = false;
 }
 
 const struct hr_store_batch *hr_shard_next_batch(struct hr_shard *shard, struct hr_now now, bool force,
@@ -598,32 +671,46 @@ const struct hr_store_batch *hr_shard_next_batch(struct hr_shard *shard, struct 
     if (!shard->saves || shard->in_flight || (!force && now.steady < shard->store_pause_until)) {
         return NULL;
     }
-    drain_forgotten(shard);
-    drain_raises(shard, now);
-    if (force || now.steady >= shard->flush_at) {
-        drain_changes(shard, now);
-    }
+    fill_batch(shard, now, force);
     if (shard->batch.count == 0) {
         shard->sent_since = 0;
+        end_fold(shard);
         return NULL;
     }
     shard->in_flight = true;
     shard->counts.batches++;
-    shard->counts.records += shard->batch.count;
     *ret_ticket = ++shard->ticket;
     return &shard->batch;
 }
 
-/* Tells the limiter what came of each counter's record. */
-static void settle_batch(struct hr_shard *shard, bool is_stored)
+/* Has all that a segment held taken out of the limiter again. */
+static void save_segment_again(struct hr_shard *shard, const struct hr_batch_op *op)
+{
+    struct hr_record record;
+    struct hr_segment_reader reader;
+    struct hr_counter_image image;
+    bool is_forgotten;
+    if (hr_record_decode(op->key, op->value, &record) != HR_OK || hr_segment_open(&record, &reader) != HR_OK) {
+        return; /* it is of another kind: what we sealed is whole */
+    }
+    while (hr_segment_next(&reader, &image, &is_forgotten) == HR_OK) {
+        if (is_forgotten) {
+            hr_limiter_forget_again(shard->limiter, image.id);
+        } else {
+            hr_limiter_save_again(shard->limiter, image.id);
+        }
+    }
+}
+
+static void save_batch_again(struct hr_shard *shard)
 {
     size_t offset = 0;
     struct hr_batch_op op;
     struct hr_id128 id;
     while (hr_batch_next(&shard->batch, &offset, &op)) {
         if (op.is_put && hr_batch_op_is_of(&op, HR_RECORD_COUNTER, &id)) {
-            hr_limiter_saved(shard->limiter, id, is_stored);
-        } else if (op.is_put && hr_batch_op_is_of(&op, HR_RECORD_LEASE, &id) && !is_stored) {
+            save_segment_again(shard, &op);
+        } else if (op.is_put && hr_batch_op_is_of(&op, HR_RECORD_LEASE, &id)) {
             hr_limiter_save_lease_again(shard->limiter, id);
         }
     }
@@ -646,27 +733,32 @@ static void keep_deletes(struct hr_store_batch *batch)
     }
 }
 
+static void note_failure(struct hr_shard *shard, hr_ns now)
+{
+    save_batch_again(shard);
+    keep_deletes(&shard->batch);
+    shard->changed_since = shard->sent_since != 0 ? shard->sent_since : shard->changed_since;
+    shard->sent_since = 0;
+    shard->counts.batches_failed++;
+    shard->store_pause_until = now + STORE_PAUSE_NS;
+}
+
 void hr_shard_persisted(struct hr_shard *shard, uint64_t ticket, enum hr_err err, struct hr_now now)
 {
     if (!shard->in_flight || ticket != shard->ticket) {
         return; /* not ours */
     }
+    err = hr_defect(SYNC_BELIEVED) ? HR_OK : err;
     shard->in_flight = false;
-    settle_batch(shard, err == HR_OK);
-    if (err != HR_OK && shard->sent_since != 0) {
-        shard->changed_since = shard->sent_since;
-    }
-    shard->sent_since = 0;
+    hr_limiter_settle_raises(shard->limiter, err == HR_OK);
     if (err != HR_OK) {
-        keep_deletes(&shard->batch);
-        shard->counts.batches_failed++;
-        shard->store_pause_until = now.steady + STORE_PAUSE_NS;
+        note_failure(shard, now.steady);
         return;
     }
+    shard->sent_since = 0;
+    end_fold(shard);
     hr_batch_clear(&shard->batch);
-    for (uint32_t index = shard->queue_head; index != 0; index = shard->waiting[index].next) {
-        shard->waiting[index].is_ready = true;
-    }
+    hr_waiting_wake(&shard->waiting);
 }
 
 hr_ns hr_shard_oldest_change(const struct hr_shard *shard, hr_ns now)
@@ -685,24 +777,17 @@ hr_ns hr_shard_deadline(const struct hr_shard *shard)
     return is_flush_first ? shard->flush_at : shard->tick_at;
 }
 
-/* Requests that the store has kept waiting for too long are tried once more, and then refused. */
-static void wake_overdue(struct hr_shard *shard, hr_ns now)
-{
-    for (uint32_t index = shard->queue_head; index != 0; index = shard->waiting[index].next) {
-        shard->waiting[index].is_ready |= now - shard->waiting[index].since > HR_WAITING_NS_MAX;
-    }
-}
-
 void hr_shard_tick(struct hr_shard *shard, struct hr_now now)
 {
     if (now.steady < shard->tick_at) {
         return;
     }
     uint64_t cells = hr_limiter_cell_count(shard->limiter) / (SWEEP_PASS_NS / TICK_NS) + 1;
+    cells *= shard->log->is_folding ? FOLD_PACE : 1;
     hr_limiter_sweep(shard->limiter, (uint32_t)cells, now);
     hr_topk_tick(&shard->hot_keys, now.steady);
     hr_replies_expire(&shard->replies, now.steady);
-    wake_overdue(shard, now.steady);
+    hr_waiting_wake_older(&shard->waiting, now.steady - HR_WAITING_NS_MAX); /* to be tried once more, then refused */
     shard->tick_at = now.steady + TICK_NS;
 }
 
@@ -713,22 +798,38 @@ void hr_shard_drain(struct hr_shard *shard)
 
 /* --- at start --- */
 
-static void count_restored(struct hr_shard *shard, enum hr_err err)
+enum hr_err hr_shard_restore_counters(struct hr_shard *shard, const struct hr_record *segment, int64_t elapsed_ns,
+                                      struct hr_now now)
 {
-    shard->counts.restored += err == HR_OK;
-    shard->counts.restored_late += err == HR_E_FULL;
-}
-
-void hr_shard_restore_counter(struct hr_shard *shard, const struct hr_counter_image *image, int64_t elapsed_ns,
-                              struct hr_now now)
-{
-    count_restored(shard, hr_limiter_restore(shard->limiter, image, elapsed_ns, now));
+    struct hr_segment_reader reader;
+    struct hr_counter_image image;
+    bool is_forgotten;
+    uint32_t before = hr_limiter_usage(shard->limiter).counters;
+    enum hr_err err = hr_segment_open(segment, &reader);
+    err = err == HR_OK ? hr_counter_log_note_loaded(shard->log, segment) : err;
+    while (err == HR_OK && (err = hr_segment_next(&reader, &image, &is_forgotten)) == HR_OK) {
+        if (is_forgotten) {
+            hr_limiter_restore_forgotten(shard->limiter, image.id, now);
+        } else {
+            enum hr_err one = hr_limiter_restore(shard->limiter, &image, elapsed_ns, now);
+            shard->counts.restored_late += one == HR_E_FULL;
+        }
+    }
+    shard->counts.restored += (uint64_t)hr_limiter_usage(shard->limiter).counters - before;
+    return err == HR_E_NOT_FOUND ? HR_OK : err;
 }
 
 void hr_shard_restore_lease(struct hr_shard *shard, const struct hr_lease_image *image, int64_t elapsed_ns,
                             struct hr_now now)
 {
-    count_restored(shard, hr_limiter_restore_lease(shard->limiter, image, elapsed_ns, now));
+    if (image->remaining_ns <= elapsed_ns && has_room(shard)) {
+        hr_batch_delete_lease(&shard->batch, image->id);
+        shard->counts.records++;
+        return;
+    }
+    enum hr_err err = hr_limiter_restore_lease(shard->limiter, image, elapsed_ns, now);
+    shard->counts.restored += err == HR_OK;
+    shard->counts.restored_late += err == HR_E_FULL;
 }
 
 /* --- for status --- */
@@ -752,4 +853,34 @@ struct hr_metrics_use hr_shard_replies(const struct hr_shard *shard)
 const struct hr_topk *hr_shard_hot_keys(const struct hr_shard *shard)
 {
     return &shard->hot_keys;
+}
+
+/* --- for a node that decides together with others --- */
+
+struct hr_shard_parts hr_shard_parts(struct hr_shard *shard)
+{
+    return (struct hr_shard_parts){
+        .replies = &shard->replies,
+        .id_secret = &shard->id_secret,
+        .refund_secret = &shard->refund_secret,
+        .origin = &shard->origin,
+        .serial = &shard->serial,
+        .counts = &shard->counts,
+    };
+}
+
+const struct hr_prepared *hr_shard_prepared(const struct hr_shard *shard, const struct hr_call *call)
+{
+    const struct hr_prepared *prepared = call->prepared == 0 ? NULL : &shard->together[call->prepared - 1].prepared;
+    return prepared != NULL && prepared->is_known ? prepared : NULL;
+}
+
+void hr_shard_wake(struct hr_shard *shard)
+{
+    hr_waiting_wake(&shard->waiting);
+}
+
+void hr_shard_note_change(struct hr_shard *shard, hr_ns now)
+{
+    note_change(shard, now);
 }

@@ -6,8 +6,8 @@
  * production driver and the simulator drive it alike.
  *
  * A request whose limit spends only what the store knows (durability reserved) may have to wait for the store. It is
- * then kept here, and answered when the store has answered. There is one batch on its way at a time: what comes
- * meanwhile goes with the next.
+ * then kept here (waiting.h), and answered when the store has answered. There is one batch on its way at a time: what
+ * comes meanwhile goes with the next. Counters go to the store as a log (counter_log.h).
  *
  * Thread: one at a time. Memory: handed in, hr_shard_bytes(); no heap. Time: supplied. */
 #ifndef HR_NODE_SHARD_H
@@ -25,6 +25,7 @@
 #include "node/metrics_text.h"
 #include "node/replies.h"
 #include "node/topk.h"
+#include "node/waiting.h"
 #include "rpc/fault.h"
 #include "rpc/frame.h"
 #include "rpc/message.h"
@@ -32,11 +33,12 @@
 #include "rpc/params.h"
 #include "rpc/reply.h"
 #include "storage/batch.h"
+#include "storage/record.h"
 
-/* A request that waits for the store is kept with what of its answer there is already: a check_many may stop in the
- * middle. */
-#define HR_WAITING_PARAMS_BYTES_MAX HR_FRAME_BYTES_MAX
-#define HR_WAITING_ANSWER_BYTES_MAX (1U << 20)
+/* The texts of all requests that wait for the store, with what of their answers there is already (a check_many may stop
+ * in the middle), take at most this much for each of waiting_max, and this much more. */
+#define HR_WAITING_BYTES_EACH 1024
+#define HR_WAITING_BYTES_MORE (4U << 20)
 
 /* Longer than this no request waits for the store: it is refused as UNAVAILABLE. */
 #define HR_WAITING_NS_MAX HR_NS_PER_S
@@ -56,14 +58,6 @@ struct hr_shard_config {
     uint32_t hot_keys_max;
 };
 
-/* A request, and whom to answer. */
-struct hr_call {
-    uint64_t connection; /* the driver's name for it, never used twice */
-    uint64_t msgid;
-    enum hr_method method;
-    struct hr_span params; /* a whole map; borrowed for the call */
-};
-
 enum hr_served {
     HR_SERVED_ANSWERED,  /* the whole answer has been packed */
     HR_SERVED_WAITING,   /* it will come out of next_answer */
@@ -77,7 +71,7 @@ struct hr_shard_counts {
     uint64_t repeated; /* answered from an earlier one, by id */
     uint64_t faults;   /* requests answered with an error */
     uint64_t batches, batches_failed;
-    uint64_t records;                 /* put or deleted */
+    uint64_t records;                 /* put or deleted, each counter one */
     uint64_t restored, restored_late; /* counters and leases at start; those left out because there was no room */
 };
 
@@ -91,6 +85,12 @@ HR_MUST struct hr_shard *hr_shard_init(const struct hr_shard_config *config, voi
 
 /* As hr_limiter_load. */
 HR_MUST enum hr_err hr_shard_load(struct hr_shard *shard, const struct hr_limit_set *set, struct hr_now now);
+
+/* Before requests that came together are carried out: reads the checks among the first HR_TOGETHER_MAX and has the
+ * memory of their counters fetched. Answers are the same without. What it notes in the calls holds until it is called
+ * again; what their params point to must stay until then. */
+#define HR_TOGETHER_MAX 16
+void hr_shard_prepare(struct hr_shard *shard, struct hr_call *calls, uint32_t count);
 
 /* Carries out one request. The packer begins empty. */
 enum hr_served hr_shard_serve(struct hr_shard *shard, const struct hr_call *call, struct hr_now now,
@@ -118,9 +118,10 @@ void hr_shard_tick(struct hr_shard *shard, struct hr_now now);
  * (with force) say just what was spent. */
 void hr_shard_drain(struct hr_shard *shard);
 
-/* At start, once for each record that was loaded; elapsed_ns: since it was saved. */
-void hr_shard_restore_counter(struct hr_shard *shard, const struct hr_counter_image *image, int64_t elapsed_ns,
-                              struct hr_now now);
+/* At start, once for each record that was loaded, in order; elapsed_ns: since it was saved. Counters first. A lease
+ * that is over is deleted from the store. HR_E_CORRUPT: the record makes no sense (from some place on). */
+HR_MUST enum hr_err hr_shard_restore_counters(struct hr_shard *shard, const struct hr_record *segment,
+                                              int64_t elapsed_ns, struct hr_now now);
 void hr_shard_restore_lease(struct hr_shard *shard, const struct hr_lease_image *image, int64_t elapsed_ns,
                             struct hr_now now);
 
@@ -135,5 +136,24 @@ const struct hr_topk *hr_shard_hot_keys(const struct hr_shard *shard);
 
 /* Since when the oldest change has waited for the store, or now where none has. */
 hr_ns hr_shard_oldest_change(const struct hr_shard *shard, hr_ns now);
+
+/* What a node that decides together with others needs of its shard (core.h). */
+struct hr_shard_parts {
+    struct hr_replies *replies; /* of checks under id_secret, of refunds under refund_secret */
+    const struct hr_hash_key *id_secret, *refund_secret;
+    const struct hr_origin *origin;
+    uint64_t *serial; /* of the next request: leases are named by it */
+    struct hr_shard_counts *counts;
+};
+struct hr_shard_parts hr_shard_parts(struct hr_shard *shard);
+
+/* The counters that a prepared call touches; NULL: it was not prepared, or they are not known. */
+const struct hr_prepared *hr_shard_prepared(const struct hr_shard *shard, const struct hr_call *call);
+
+/* Requests that wait are to be tried again: the log of a global cap has gone on. */
+void hr_shard_wake(struct hr_shard *shard);
+
+/* A counter has changed by other hands: the store is to know. */
+void hr_shard_note_change(struct hr_shard *shard, hr_ns now);
 
 #endif

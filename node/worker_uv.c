@@ -8,6 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "node/inbox_uv.h"
+#include "node/peer_wire.h"
+
 #define BACKLOG 1024
 
 /* While draining, the store is asked again this long after it failed, and the loop wakes up this often. */
@@ -18,12 +21,14 @@
 
 /* SERVING until hr_worker_drain, then each in turn:
  *
+ *   LEAVING    the region takes over what this node answers for, which goes on serving
+ *   FAREWELL   the others hear that it left
  *   ANSWERING  requests wait for the store
  *   SAVING     what is left to be saved goes to the store, batch by batch
  *   FLUSHING   connections are sent what is to be sent, and closed
  *   CLOSING    no connection is left, and the worker's own handles close
  *   STOPPED */
-enum phase { SERVING, ANSWERING, SAVING, FLUSHING, CLOSING, STOPPED };
+enum phase { SERVING, LEAVING, FAREWELL, ANSWERING, SAVING, FLUSHING, CLOSING, STOPPED };
 
 /* The store's answer, on its way from the store's thread. A shard has one batch on its way at a time: there is never
  * more than one. */
@@ -37,6 +42,9 @@ struct mailbox {
 struct hr_worker {
     struct hr_worker_config config;
     struct hr_connections *connections;
+    struct hr_peers *peers; /* this and the next two: NULL where the node is alone */
+    struct hr_gossip *gossip;
+    struct hr_inbox *inbox;
     uint16_t port;
     enum phase phase;
     bool is_abandoned;  /* it could not be opened: it frees itself when its handles are closed */
@@ -74,7 +82,7 @@ static void answer_elsewhere(struct hr_worker *worker, const struct hr_call *cal
 static enum hr_served serve(void *user, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
 {
     struct hr_worker *worker = user;
-    enum hr_served served = hr_shard_serve(worker->config.shard, call, now, out);
+    enum hr_served served = hr_core_serve(worker->config.core, call, now, out);
     if (served == HR_SERVED_WAITING) {
         worker->waiting++;
         return served;
@@ -85,17 +93,98 @@ static enum hr_served serve(void *user, const struct hr_call *call, struct hr_no
     return HR_SERVED_ANSWERED;
 }
 
+static void prepare(void *user, struct hr_call *calls, uint32_t count)
+{
+    struct hr_worker *worker = user;
+    hr_core_prepare(worker->config.core, calls, count);
+}
+
 static void deliver_answers(struct hr_worker *worker, struct hr_now now)
 {
     for (;;) {
         struct hr_packer answer = hr_connections_begin_answer(worker->connections);
         struct hr_call call;
-        if (!hr_shard_next_answer(worker->config.shard, now, &answer, &call)) {
+        if (!hr_core_next_answer(worker->config.core, now, &answer, &call)) {
             return;
         }
         worker->waiting--;
         hr_connections_end_answer(worker->connections, &call, &answer);
     }
+}
+
+/* --- other nodes --- */
+
+/* On a thread of nng's. */
+static void on_gossip(void *user, struct hr_span packet)
+{
+    struct hr_worker *worker = user;
+    if (hr_inbox_put(worker->inbox, packet)) {
+        (void)uv_async_send(&worker->wake); /* fails only for what is no async handle */
+    }
+}
+
+static void on_peer(void *user, struct hr_span params, struct hr_now now)
+{
+    struct hr_worker *worker = user;
+    struct hr_span packet;
+    if (hr_unpack_peer(params, &packet) == HR_OK) {
+        hr_core_receive(worker->config.core, packet, now);
+    }
+}
+
+static void take_packets(struct hr_worker *worker, struct hr_now now)
+{
+    struct hr_span packet;
+    while (worker->inbox != NULL && hr_inbox_next(worker->inbox, &packet)) {
+        hr_core_receive(worker->config.core, packet, now);
+    }
+}
+
+/* What cannot be sent is dropped, and counted there. */
+static void send_packets(struct hr_worker *worker, struct hr_now now)
+{
+    struct hr_packet packet;
+    while (worker->peers != NULL && hr_core_next_packet(worker->config.core, now, &packet)) {
+        if (packet.lane == HR_LANE_PEER) {
+            (void)hr_peers_put(worker->peers, packet.member, packet.address, packet.bytes, now);
+        } else if (worker->gossip != NULL) {
+            (void)hr_gossip_send(worker->gossip, packet.address, packet.bytes);
+        }
+    }
+    if (worker->peers != NULL) {
+        hr_peers_turn(worker->peers);
+    }
+}
+
+/* The ways to other nodes open last, and close first: a packet that came would wake a handle that is closing. */
+static void close_ways(struct hr_worker *worker)
+{
+    hr_gossip_close(worker->gossip);
+    worker->gossip = NULL;
+    if (worker->peers != NULL) {
+        hr_peers_close(worker->peers);
+    }
+}
+
+static bool open_ways(struct hr_worker *worker, struct hr_problem *problem)
+{
+    struct hr_gossip_config gossip = worker->config.gossip;
+    struct hr_gossip_problem why = {"out of memory"};
+    const struct hr_peers_config peers = {worker->config.loop, worker->config.clock, HR_MEMBERS_MAX};
+    if (gossip.listen == NULL) {
+        return true;
+    }
+    gossip.take = on_gossip;
+    gossip.user = worker;
+    worker->peers = hr_peers_new(&peers);
+    if (worker->peers != NULL) {
+        worker->gossip = hr_gossip_open(&gossip, &why);
+    }
+    if (worker->gossip == NULL) {
+        hr_problem_what(problem, "%s", why.what);
+        hr_problem_where(problem, "listen.gossip %s", gossip.listen);
+    }
+    return worker->gossip != NULL;
 }
 
 /* --- the store --- */
@@ -133,7 +222,7 @@ static void settle(struct hr_worker *worker, enum hr_err err, struct hr_now now)
 {
     worker->is_committing = false;
     worker->retry_at = err == HR_OK ? 0 : now.steady + DRAIN_STEP_NS;
-    hr_shard_persisted(worker->config.shard, worker->ticket, err, now);
+    hr_core_persisted(worker->config.core, worker->ticket, err, now);
 }
 
 static void take_result(struct hr_worker *worker, struct hr_now now)
@@ -163,7 +252,7 @@ static void commit_next(struct hr_worker *worker, struct hr_now now)
     }
     const struct hr_store_batch *batch = NULL;
     if (worker->config.store != NULL) {
-        batch = hr_shard_next_batch(worker->config.shard, now, is_last, &worker->ticket);
+        batch = hr_core_next_batch(worker->config.core, now, is_last, &worker->ticket);
     }
     if (batch != NULL) {
         commit(worker, batch, now);
@@ -200,19 +289,31 @@ static void enter_phase(struct hr_worker *worker, enum phase phase, struct hr_no
 {
     worker->phase = phase;
     worker->phase_ends_at = phase == SAVING ? worker->phase_ends_at : now.steady + HR_DRAIN_NS_MAX;
-    if (phase == SAVING) {
-        hr_shard_drain(worker->config.shard);
+    if (phase == LEAVING) {
+        worker->phase_ends_at = now.steady + HR_LEAVE_NS_MAX;
+    } else if (phase == FAREWELL) {
+        worker->phase_ends_at = now.steady + (worker->peers == NULL ? 0 : HR_FAREWELL_NS);
+    } else if (phase == ANSWERING) {
+        uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
+        hr_connections_stop_reading(worker->connections);
+    } else if (phase == SAVING) {
+        hr_shard_drain(hr_core_shard(worker->config.core));
     } else if (phase == FLUSHING) {
         hr_connections_end_all(worker->connections, now);
+        close_ways(worker);
     } else if (phase == CLOSING) {
         close_handles(worker);
     }
 }
 
-static bool phase_is_over(struct hr_worker *worker, hr_ns now)
+static bool phase_is_over(struct hr_worker *worker, struct hr_now now)
 {
-    bool is_overdue = now >= worker->phase_ends_at;
+    bool is_overdue = now.steady >= worker->phase_ends_at;
     switch (worker->phase) {
+    case LEAVING:
+        return hr_core_leave(worker->config.core, now) || is_overdue;
+    case FAREWELL:
+        return is_overdue;
     case ANSWERING:
         return (worker->waiting == 0 && !worker->is_committing) || is_overdue;
     case SAVING:
@@ -221,7 +322,8 @@ static bool phase_is_over(struct hr_worker *worker, hr_ns now)
         if (is_overdue) {
             hr_connections_close_all(worker->connections);
         }
-        return hr_connections_are_gone(worker->connections);
+        return hr_connections_are_gone(worker->connections) &&
+               (worker->peers == NULL || hr_peers_are_gone(worker->peers));
     case SERVING:
     case CLOSING:
     case STOPPED:
@@ -234,7 +336,7 @@ static bool phase_is_over(struct hr_worker *worker, hr_ns now)
  * that could be saved then. */
 static bool advance(struct hr_worker *worker, struct hr_now now)
 {
-    if (!phase_is_over(worker, now.steady)) {
+    if (!phase_is_over(worker, now)) {
         return false;
     }
     enum phase next = worker->phase + 1;
@@ -247,9 +349,7 @@ void hr_worker_drain(struct hr_worker *worker)
     if (worker->phase != SERVING) {
         return;
     }
-    uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
-    hr_connections_stop_reading(worker->connections);
-    enter_phase(worker, ANSWERING, hr_clock_now(worker->config.clock));
+    enter_phase(worker, LEAVING, hr_clock_now(worker->config.clock));
 }
 
 /* --- turns --- */
@@ -267,7 +367,7 @@ static void on_wake(uv_async_t *wake)
 
 static void set_timer(struct hr_worker *worker, hr_ns now)
 {
-    hr_ns deadline = hr_shard_deadline(worker->config.shard);
+    hr_ns deadline = hr_core_deadline(worker->config.core);
     if (worker->phase != SERVING && deadline > now + DRAIN_STEP_NS) {
         deadline = now + DRAIN_STEP_NS;
     }
@@ -284,12 +384,17 @@ static void on_turn(uv_prepare_t *turn)
     struct hr_worker *worker = turn->data;
     struct hr_now now = hr_clock_now(worker->config.clock);
     take_result(worker, now);
-    hr_shard_tick(worker->config.shard, now);
+    take_packets(worker, now);
+    hr_core_tick(worker->config.core, now);
+    if (worker->config.turn != NULL && worker->phase < SAVING) {
+        worker->config.turn(worker->config.user, now);
+    }
     deliver_answers(worker, now);
     hr_connections_turn(worker->connections, now);
     do {
         commit_next(worker, now);
     } while (advance(worker, now));
+    send_packets(worker, now);
     if (worker->phase < CLOSING) {
         set_timer(worker, now.steady);
     }
@@ -361,6 +466,14 @@ static uint16_t port_of(int fd)
     return ntohs(name.any.sa_family == AF_INET6 ? name.v6.sin6_port : name.v4.sin_port);
 }
 
+/* It closes by itself as the loop runs on. */
+static void abandon(struct hr_worker *worker)
+{
+    worker->is_abandoned = true;
+    uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
+    close_handles(worker);
+}
+
 /* False: descriptors or memory are used up. What was begun then closes by itself. */
 static bool open_handles(struct hr_worker *worker, int fd)
 {
@@ -387,10 +500,34 @@ static bool open_handles(struct hr_worker *worker, int fd)
     if (!is_taken) {
         (void)close(fd);
     }
-    worker->is_abandoned = true;
-    uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
-    close_handles(worker);
+    abandon(worker);
     return false;
+}
+
+static void free_parts(struct hr_worker *worker)
+{
+    if (worker->peers != NULL) {
+        hr_peers_free(worker->peers);
+    }
+    if (worker->inbox != NULL) {
+        hr_inbox_close(worker->inbox);
+        free(worker->inbox);
+    }
+    if (worker->connections != NULL) {
+        hr_connections_free(worker->connections);
+    }
+    free(worker);
+}
+
+/* NULL: no memory, or the node is alone and has no use for one. */
+static struct hr_inbox *new_inbox(const struct hr_worker_config *config)
+{
+    struct hr_inbox *inbox = config->gossip.listen == NULL ? NULL : malloc(sizeof(*inbox));
+    if (inbox != NULL && hr_inbox_open(inbox, HR_WORKER_INBOX_BYTES) != HR_OK) {
+        free(inbox);
+        return NULL;
+    }
+    return inbox;
 }
 
 static struct hr_worker *new_worker(const struct hr_worker_config *config)
@@ -404,17 +541,18 @@ static struct hr_worker *new_worker(const struct hr_worker_config *config)
                                                       .connections_max = config->connections_max,
                                                       .session = config->session,
                                                       .serve = serve,
+                                                      .prepare = prepare,
+                                                      .peer = config->gossip.listen != NULL ? on_peer : NULL,
                                                       .user = worker};
     worker->config = *config;
     worker->connections = hr_connections_new(&connections);
-    if (worker->connections == NULL || uv_mutex_init(&worker->mailbox.lock) != 0) {
-        if (worker->connections != NULL) {
-            hr_connections_free(worker->connections);
-        }
-        free(worker);
-        return NULL;
+    worker->inbox = new_inbox(config);
+    bool is_whole = worker->connections != NULL && (worker->inbox != NULL || config->gossip.listen == NULL);
+    if (is_whole && uv_mutex_init(&worker->mailbox.lock) == 0) {
+        return worker;
     }
-    return worker;
+    free_parts(worker);
+    return NULL;
 }
 
 enum hr_err hr_worker_open(const struct hr_worker_config *config, struct hr_worker **ret_worker,
@@ -438,6 +576,10 @@ enum hr_err hr_worker_open(const struct hr_worker_config *config, struct hr_work
         explain(ret_problem, &config->listen, "out of memory or descriptors");
         return HR_E_MEMORY;
     }
+    if (!open_ways(worker, ret_problem)) {
+        abandon(worker);
+        return HR_E_IO;
+    }
     worker->port = port;
     *ret_worker = worker;
     return HR_OK;
@@ -445,9 +587,8 @@ enum hr_err hr_worker_open(const struct hr_worker_config *config, struct hr_work
 
 void hr_worker_free(struct hr_worker *worker)
 {
-    hr_connections_free(worker->connections);
     uv_mutex_destroy(&worker->mailbox.lock);
-    free(worker);
+    free_parts(worker);
 }
 
 uint16_t hr_worker_port(const struct hr_worker *worker)
@@ -458,4 +599,14 @@ uint16_t hr_worker_port(const struct hr_worker *worker)
 const struct hr_connections_stats *hr_worker_stats(const struct hr_worker *worker)
 {
     return hr_connections_stats(worker->connections);
+}
+
+const struct hr_peers_stats *hr_worker_peers(const struct hr_worker *worker)
+{
+    return worker->peers == NULL ? NULL : hr_peers_stats(worker->peers);
+}
+
+struct hr_gossip *hr_worker_gossip(const struct hr_worker *worker)
+{
+    return worker->gossip;
 }

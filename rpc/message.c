@@ -128,7 +128,8 @@ void hr_pack_result_head(struct hr_packer *packer, uint64_t msgid)
     hr_pack_nil(packer);
 }
 
-void hr_pack_error(struct hr_packer *packer, uint64_t msgid, const struct hr_fault *fault)
+/* `CODE: message` */
+static void pack_words(struct hr_packer *packer, const struct hr_fault *fault)
 {
     char text[HR_CODE_BYTES_MAX + 2 + HR_FAULT_BYTES_MAX];
     struct hr_span code = hr_code_name(fault->code);
@@ -136,10 +137,22 @@ void hr_pack_error(struct hr_packer *packer, uint64_t msgid, const struct hr_fau
     hr_pack_raw(&words, code.at, code.bytes);
     hr_pack_raw(&words, ": ", 2);
     hr_pack_raw(&words, fault->text, fault->bytes);
+    hr_pack_text(packer, hr_packer_bytes(&words));
+}
+
+void hr_pack_error(struct hr_packer *packer, uint64_t msgid, const struct hr_fault *fault)
+{
     hr_pack_raw(packer, "\x94\x01", 2);
     hr_pack_whole(packer, msgid);
-    hr_pack_text(packer, hr_packer_bytes(&words));
+    pack_words(packer, fault);
     hr_pack_nil(packer);
+}
+
+void hr_pack_refusal(struct hr_packer *packer, const struct hr_fault *fault)
+{
+    hr_pack_map(packer, 1);
+    hr_pack_text(packer, HR_SPAN("error"));
+    pack_words(packer, fault);
 }
 
 bool hr_unpack_error(struct hr_span error, struct hr_fault *ret_fault)

@@ -51,6 +51,9 @@ void hr_pack_result_head(struct hr_packer *packer, uint64_t msgid);
 /* A whole answer: the error `CODE: message`, and no result. */
 void hr_pack_error(struct hr_packer *packer, uint64_t msgid, const struct hr_fault *fault);
 
+/* Why there is no decision, in its place in check_many's array: `{error: "CODE: message"}`. */
+void hr_pack_refusal(struct hr_packer *packer, const struct hr_fault *fault);
+
 /* A response's error read back. False: it is nil, so there is a result. What is not of that form becomes INTERNAL. */
 bool hr_unpack_error(struct hr_span error, struct hr_fault *ret_fault);
 

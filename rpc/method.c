@@ -11,6 +11,8 @@ static const struct hr_span names[] = {
 static enum hr_method guess(struct hr_span name)
 {
     switch (name.bytes) {
+    case 4:
+        return HR_METHOD_PEER;
     case 5:
         return name.at[0] == 'c' ? HR_METHOD_CHECK : HR_METHOD_RENEW;
     case 6:
@@ -25,9 +27,11 @@ static enum hr_method guess(struct hr_span name)
         }
         return name.at[7] == 'g' ? HR_METHOD_LIMITS_GET : HR_METHOD_LIMITS_PUT;
     case 11:
-        return HR_METHOD_LIMITS_LIST;
+        return name.at[0] == 'l' ? HR_METHOD_LIMITS_LIST : HR_METHOD_CHAOS_CLOCK;
     case 13:
         return HR_METHOD_LIMITS_DELETE;
+    case 14:
+        return name.at[0] == 'm' ? HR_METHOD_MEMBERS_FORGET : HR_METHOD_REGIONS_REMOVE;
     default:
         return HR_METHOD_UNKNOWN;
     }

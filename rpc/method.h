@@ -6,20 +6,24 @@
 #include "base/span.h"
 
 /* HR_METHOD_ before it in C, name on the wire */
-#define HR_METHOD_LIST(X)             \
-    X(CHECK, "check")                 \
-    X(CHECK_MANY, "check_many")       \
-    X(THROTTLE, "throttle")           \
-    X(RELEASE, "release")             \
-    X(RENEW, "renew")                 \
-    X(REFUND, "refund")               \
-    X(LIMITS_LIST, "limits.list")     \
-    X(LIMITS_GET, "limits.get")       \
-    X(LIMITS_PUT, "limits.put")       \
-    X(LIMITS_DELETE, "limits.delete") \
-    X(MEMBERS, "members")             \
-    X(STATUS, "status")               \
-    X(HOT_KEYS, "hot_keys")
+#define HR_METHOD_LIST(X)               \
+    X(CHECK, "check")                   \
+    X(CHECK_MANY, "check_many")         \
+    X(THROTTLE, "throttle")             \
+    X(RELEASE, "release")               \
+    X(RENEW, "renew")                   \
+    X(REFUND, "refund")                 \
+    X(LIMITS_LIST, "limits.list")       \
+    X(LIMITS_GET, "limits.get")         \
+    X(LIMITS_PUT, "limits.put")         \
+    X(LIMITS_DELETE, "limits.delete")   \
+    X(MEMBERS, "members")               \
+    X(MEMBERS_FORGET, "members.forget") \
+    X(REGIONS_REMOVE, "regions.remove") \
+    X(STATUS, "status")                 \
+    X(HOT_KEYS, "hot_keys")             \
+    X(CHAOS_CLOCK, "chaos.clock")       \
+    X(PEER, "peer") /* a notification between nodes: node/peer_wire.h */
 
 enum hr_method {
 #define X(method, name) HR_METHOD_##method,

@@ -33,6 +33,9 @@ static const struct shape {
     [HR_METHOD_LIMITS_GET] = {BIT(NAME), BIT(NAME)},
     [HR_METHOD_LIMITS_DELETE] = {BIT(NAME), BIT(NAME)},
     [HR_METHOD_MEMBERS] = {BIT(PARTITIONS), 0},
+    [HR_METHOD_MEMBERS_FORGET] = {BIT(NAME), BIT(NAME)},
+    [HR_METHOD_REGIONS_REMOVE] = {BIT(NAME), BIT(NAME)},
+    [HR_METHOD_CHAOS_CLOCK] = {BIT(STEADY_OFFSET_MS) | BIT(WALL_OFFSET_MS), 0},
 };
 
 static void init_params(struct hr_params *params)
@@ -45,6 +48,7 @@ static void init_params(struct hr_params *params)
     params->requests = (struct hr_requests){HR_SPAN(""), 0};
     params->id = params->key = params->rate = params->name = params->limit = HR_SPAN("");
     params->burst = 0;
+    params->steady_offset_ms = params->wall_offset_ms = 0;
     params->algorithm = HR_TOKEN_BUCKET;
     params->scope = HR_SCOPE_REGION;
     params->lease = (struct hr_id128){0, 0};
@@ -198,6 +202,23 @@ static bool read_name(struct reading *r)
     return true;
 }
 
+static bool read_offset(struct reading *r, int64_t *offset_ms)
+{
+    bool is_read = hr_unpack_signed(&r->in, offset_ms) == HR_OK;
+    return (is_read && *offset_ms >= -HR_OFFSET_MS_MAX && *offset_ms <= HR_OFFSET_MS_MAX) ||
+           refuse(r, "an offset must be a whole number of milliseconds, 366 days at most either way");
+}
+
+static bool read_steady_offset(struct reading *r)
+{
+    return read_offset(r, &r->params->steady_offset_ms);
+}
+
+static bool read_wall_offset(struct reading *r)
+{
+    return read_offset(r, &r->params->wall_offset_ms);
+}
+
 static bool has_attribute(const struct hr_params *params, struct hr_span name)
 {
     for (uint32_t i = 0; i < params->attribute_count; i++) {
@@ -277,6 +298,8 @@ static bool (*const readers[HR_PARAM_COUNT])(struct reading *r) = {
     [HR_PARAM_LEASE] = read_lease,
     [HR_PARAM_NAME] = read_name,
     [HR_PARAM_PARTITIONS] = read_partitions,
+    [HR_PARAM_STEADY_OFFSET_MS] = read_steady_offset,
+    [HR_PARAM_WALL_OFFSET_MS] = read_wall_offset,
 };
 
 /* HR_PARAM_COUNT where there is none. */
@@ -323,6 +346,9 @@ static bool read_map(struct reading *r, enum hr_method method)
         if ((missing & HR_PARAM_BIT(i)) != 0) {
             return refuse_quoting(r, "a key is missing: ", keys[i]);
         }
+    }
+    if (r->params->scope == HR_SCOPE_GLOBAL && r->params->algorithm == HR_SLIDING_LOG) {
+        return refuse(r, "a sliding_log cannot be global"); /* as in a limits file */
     }
     return true;
 }
@@ -461,6 +487,12 @@ static void pack_value(struct hr_packer *packer, const struct hr_params *params,
         return;
     case HR_PARAM_PARTITIONS:
         hr_pack_bool(packer, params->partitions);
+        return;
+    case HR_PARAM_STEADY_OFFSET_MS:
+        hr_pack_signed(packer, params->steady_offset_ms);
+        return;
+    case HR_PARAM_WALL_OFFSET_MS:
+        hr_pack_signed(packer, params->wall_offset_ms);
         return;
     case HR_PARAM_COUNT:
         return;

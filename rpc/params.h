@@ -24,24 +24,27 @@
 /* Bounds of our own. */
 #define HR_ID_BYTES_MAX 128
 #define HR_RATE_BYTES_MAX 64
-#define HR_LIMIT_KEYS_MAX 32 /* of a limit as a map */
+#define HR_LIMIT_KEYS_MAX 32                               /* of a limit as a map */
+#define HR_OFFSET_MS_MAX (HR_PERIOD_NS_MAX / HR_NS_PER_MS) /* of a clock, either way */
 
 /* HR_PARAM_ before it in C, key on the wire */
-#define HR_PARAM_LIST(X)        \
-    X(ATTRIBUTES, "attributes") \
-    X(COST, "cost")             \
-    X(ID, "id")                 \
-    X(PEEK, "peek")             \
-    X(DETAIL, "detail")         \
-    X(REQUESTS, "requests")     \
-    X(KEY, "key")               \
-    X(RATE, "rate")             \
-    X(BURST, "burst")           \
-    X(ALGORITHM, "algorithm")   \
-    X(SCOPE, "scope")           \
-    X(LEASE, "lease")           \
-    X(NAME, "name")             \
-    X(PARTITIONS, "partitions")
+#define HR_PARAM_LIST(X)                    \
+    X(ATTRIBUTES, "attributes")             \
+    X(COST, "cost")                         \
+    X(ID, "id")                             \
+    X(PEEK, "peek")                         \
+    X(DETAIL, "detail")                     \
+    X(REQUESTS, "requests")                 \
+    X(KEY, "key")                           \
+    X(RATE, "rate")                         \
+    X(BURST, "burst")                       \
+    X(ALGORITHM, "algorithm")               \
+    X(SCOPE, "scope")                       \
+    X(LEASE, "lease")                       \
+    X(NAME, "name")                         \
+    X(PARTITIONS, "partitions")             \
+    X(STEADY_OFFSET_MS, "steady_offset_ms") \
+    X(WALL_OFFSET_MS, "wall_offset_ms")
 
 enum hr_param {
 #define X(param, key) HR_PARAM_##param,
@@ -75,7 +78,8 @@ struct hr_params {
     enum hr_algorithm algorithm; /* one that has a rate; HR_TOKEN_BUCKET */
     enum hr_scope scope;         /* HR_SCOPE_REGION */
     struct hr_id128 lease;
-    struct hr_span name;  /* a valid limit name */
+    int64_t steady_offset_ms, wall_offset_ms; /* -HR_OFFSET_MS_MAX to HR_OFFSET_MS_MAX; 0 */
+    struct hr_span name;                      /* a valid limit name */
     struct hr_span limit; /* limits.put: the limit, a map of unique text keys, for hr_pairs_begin; else empty */
 };
 

@@ -37,14 +37,14 @@ enum hr_err hr_origin_init(struct hr_origin *origin, struct hr_span node, struct
 }
 
 /* The longest row, every name and number at its longest, must have room. */
-_Static_assert(sizeof(" name allowed mode limit remaining retry_after_ms reset_after_ms lease") + 2 +
+_Static_assert(sizeof(" name allowed mode limit remaining retry_after_ms reset_after_ms share lease") + 3 +
                        HR_LIMIT_NAME_BYTES_MAX + 1 + sizeof(" enforce") + 4 * 9 + 2 + HR_LEASE_TEXT_BYTES <=
                    HR_ROW_BYTES_MAX,
                "a row may outgrow its room");
 
 static void pack_row(struct hr_packer *packer, const struct hr_row *row)
 {
-    hr_pack_map(packer, row->has_lease ? 8 : 7);
+    hr_pack_map(packer, 7 + (uint32_t)row->has_lease + (uint32_t)row->wants_share);
     KEY(packer, "name");
     hr_pack_text(packer, row->limit->name);
     KEY(packer, "allowed");
@@ -59,6 +59,10 @@ static void pack_row(struct hr_packer *packer, const struct hr_row *row)
     hr_pack_signed(packer, row->retry_after_ms);
     KEY(packer, "reset_after_ms");
     hr_pack_signed(packer, row->reset_after_ms);
+    if (row->wants_share) {
+        KEY(packer, "share");
+        hr_pack_bool(packer, true);
+    }
     if (row->has_lease) {
         char digits[HR_LEASE_TEXT_BYTES];
         hr_hex_write(row->lease, digits);

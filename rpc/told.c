@@ -1,6 +1,7 @@
 #include "rpc/told.h"
 
 #include "rpc/hex.h"
+#include "rpc/message.h"
 #include "rpc/pairs.h"
 
 #define TEXT(literal)                  \
@@ -18,7 +19,8 @@
     X(ROW_REMAINING, "remaining")        \
     X(ROW_RETRY_AFTER, "retry_after_ms") \
     X(ROW_RESET_AFTER, "reset_after_ms") \
-    X(ROW_LEASE, "lease")
+    X(ROW_LEASE, "lease")                \
+    X(ROW_SHARE, "share")
 
 #define KEY_LIST(X)                  \
     X(ALLOWED, "allowed")            \
@@ -120,6 +122,8 @@ static enum hr_err read_row_value(struct hr_unpacker *in, unsigned key, struct h
         return hr_unpack_signed(in, &row->reset_after_ms);
     case ROW_LEASE:
         return read_lease(in, row);
+    case ROW_SHARE:
+        return hr_unpack_bool(in, &row->wants_share);
     default:
         return hr_unpack_skip(in, &unknown);
     }
@@ -130,7 +134,7 @@ static enum hr_err read_row(struct hr_unpacker *in, struct hr_told_row *row)
     uint32_t count = 0;
     unsigned seen = 0;
     enum hr_err err = hr_unpack_map(in, &count);
-    row->has_lease = false;
+    row->has_lease = row->wants_share = false;
     for (uint32_t i = 0; err == HR_OK && i < count; i++) {
         struct hr_span text;
         err = hr_unpack_text(in, &text);
@@ -225,6 +229,23 @@ static enum hr_err find_value(struct hr_span map, struct hr_span key, struct hr_
     return err;
 }
 
+enum hr_err hr_unpack_outcome(struct hr_unpacker *unpacker, struct hr_told_decision *ret_decision,
+                              struct hr_fault *ret_fault, bool *ret_is_fault)
+{
+    struct hr_unpacker after = *unpacker, value;
+    struct hr_span outcome;
+    enum hr_err err = hr_unpack_skip(&after, &outcome);
+    if (err != HR_OK) {
+        return err;
+    }
+    *ret_is_fault = find_value(outcome, HR_SPAN("error"), &value) == HR_OK && hr_unpack_error(value.left, ret_fault);
+    if (!*ret_is_fault) {
+        return hr_unpack_decision(unpacker, ret_decision);
+    }
+    *unpacker = after;
+    return HR_OK;
+}
+
 enum hr_err hr_unpack_flag(struct hr_span map, struct hr_span key, bool *ret_flag)
 {
     struct hr_unpacker value;
@@ -237,4 +258,11 @@ enum hr_err hr_unpack_number(struct hr_span map, struct hr_span key, int64_t *re
     struct hr_unpacker value;
     enum hr_err err = find_value(map, key, &value);
     return err == HR_OK ? hr_unpack_signed(&value, ret_number) : err;
+}
+
+enum hr_err hr_unpack_word(struct hr_span map, struct hr_span key, struct hr_span *ret_text)
+{
+    struct hr_unpacker value;
+    enum hr_err err = find_value(map, key, &value);
+    return err == HR_OK ? hr_unpack_text(&value, ret_text) : err;
 }

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/span.h"
 #include "limiter/limiter.h"
+#include "rpc/fault.h"
 #include "rpc/unpack.h"
 
 /* One limit that the request touched. */
@@ -24,6 +25,7 @@ struct hr_told_row {
     uint64_t limit, remaining;
     int64_t retry_after_ms, reset_after_ms;
     struct hr_id128 lease;
+    bool wants_share; /* a global cap denies for want of this region's share of it */
 };
 
 struct hr_told_decision {
@@ -41,8 +43,14 @@ struct hr_told_decision {
  * HR_TOUCHED_MAX rows. After an error neither *ret_decision nor the unpacker is to be used. */
 HR_MUST enum hr_err hr_unpack_decision(struct hr_unpacker *unpacker, struct hr_told_decision *ret_decision);
 
-/* The boolean, or the number, under this key of a map. HR_E_NOT_FOUND: there is no such key. */
+/* Reads what comes next in the answer to a check_many: a decision, or why there is none (*ret_is_fault). Errors are
+ * those of hr_unpack_decision. */
+HR_MUST enum hr_err hr_unpack_outcome(struct hr_unpacker *unpacker, struct hr_told_decision *ret_decision,
+                                      struct hr_fault *ret_fault, bool *ret_is_fault);
+
+/* The boolean, the number, or the text under this key of a map. HR_E_NOT_FOUND: there is no such key. */
 HR_MUST enum hr_err hr_unpack_flag(struct hr_span map, struct hr_span key, bool *ret_flag);
 HR_MUST enum hr_err hr_unpack_number(struct hr_span map, struct hr_span key, int64_t *ret_number);
+HR_MUST enum hr_err hr_unpack_word(struct hr_span map, struct hr_span key, struct hr_span *ret_text);
 
 #endif

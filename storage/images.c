@@ -25,57 +25,6 @@ static bool is_instant(hr_ns at)
     return at >= 0 && at <= HR_TIME_NS_MAX;
 }
 
-size_t hr_counter_encode(const struct hr_counter_image *image, uint8_t out[HR_COUNTER_BYTES_MAX])
-{
-    struct hr_le_writer writer = hr_le_writer_of(out, HR_COUNTER_BYTES_MAX);
-    hr_le_write_id(&writer, image->limit);
-    hr_le_write_u8(&writer, image->algorithm);
-    hr_le_write_u64(&writer, image->rate);
-    hr_le_write_u64(&writer, image->period_ns);
-    hr_le_write_i64(&writer, image->saved_at);
-    hr_le_write_u64(&writer, image->ahead);
-    for (size_t i = 0; i < 3; i++) {
-        hr_le_write_u64(&writer, image->words[i]);
-    }
-    hr_le_write_u8(&writer, (uint8_t)image->entry_count);
-    for (uint32_t i = 0; i < image->entry_count; i++) {
-        hr_le_write_u64(&writer, image->entries[i].age_ns);
-        hr_le_write_u32(&writer, image->entries[i].cost);
-    }
-    return writer.used;
-}
-
-enum hr_err hr_counter_decode(const struct hr_record *record, struct hr_counter_image *ret_image)
-{
-    if (!is_of(record, HR_RECORD_COUNTER)) {
-        return HR_E_CORRUPT;
-    }
-    struct hr_le_reader reader = hr_le_reader_of(record->payload);
-    struct hr_counter_image image = {.id = id_of_key(record->key)};
-    image.limit = hr_le_read_id(&reader);
-    image.algorithm = hr_le_read_u8(&reader);
-    image.rate = hr_le_read_u64(&reader);
-    image.period_ns = hr_le_read_u64(&reader);
-    image.saved_at = hr_le_read_i64(&reader);
-    image.ahead = hr_le_read_u64(&reader);
-    for (size_t i = 0; i < 3; i++) {
-        image.words[i] = hr_le_read_u64(&reader);
-    }
-    image.entry_count = hr_le_read_u8(&reader);
-    if (image.entry_count > HR_IMAGE_ENTRIES_MAX) {
-        return HR_E_CORRUPT;
-    }
-    for (uint32_t i = 0; i < image.entry_count; i++) {
-        image.entries[i].age_ns = hr_le_read_u64(&reader);
-        image.entries[i].cost = hr_le_read_u32(&reader);
-    }
-    if (!hr_le_is_at_end(&reader) || !is_instant(image.saved_at)) {
-        return HR_E_CORRUPT;
-    }
-    *ret_image = image;
-    return HR_OK;
-}
-
 size_t hr_lease_encode(const struct hr_lease_image *image, uint8_t out[HR_LEASE_BYTES])
 {
     struct hr_le_writer writer = hr_le_writer_of(out, HR_LEASE_BYTES);
@@ -108,41 +57,20 @@ enum hr_err hr_lease_decode(const struct hr_record *record, struct hr_lease_imag
     return HR_OK;
 }
 
-static void put(struct hr_store_batch *batch, enum hr_record_kind kind, struct hr_id128 id, const uint8_t *payload,
-                size_t bytes)
-{
-    struct hr_store_key key = hr_store_key_of_id(kind, id);
-    enum hr_err err = hr_batch_put(batch, &key, (struct hr_span){(const char *)payload, bytes});
-    (void)err; /* there is room */
-}
-
-static void erase(struct hr_store_batch *batch, enum hr_record_kind kind, struct hr_id128 id)
-{
-    struct hr_store_key key = hr_store_key_of_id(kind, id);
-    enum hr_err err = hr_batch_delete(batch, &key);
-    (void)err; /* there is room */
-}
-
-void hr_batch_put_counter(struct hr_store_batch *batch, const struct hr_counter_image *image)
-{
-    uint8_t payload[HR_COUNTER_BYTES_MAX];
-    put(batch, HR_RECORD_COUNTER, image->id, payload, hr_counter_encode(image, payload));
-}
-
-void hr_batch_delete_counter(struct hr_store_batch *batch, struct hr_id128 counter)
-{
-    erase(batch, HR_RECORD_COUNTER, counter);
-}
-
 void hr_batch_put_lease(struct hr_store_batch *batch, const struct hr_lease_image *image)
 {
     uint8_t payload[HR_LEASE_BYTES];
-    put(batch, HR_RECORD_LEASE, image->id, payload, hr_lease_encode(image, payload));
+    struct hr_store_key key = hr_store_key_of_id(HR_RECORD_LEASE, image->id);
+    struct hr_span span = {(const char *)payload, hr_lease_encode(image, payload)};
+    enum hr_err err = hr_batch_put(batch, &key, span);
+    (void)err; /* there is room */
 }
 
 void hr_batch_delete_lease(struct hr_store_batch *batch, struct hr_id128 lease)
 {
-    erase(batch, HR_RECORD_LEASE, lease);
+    struct hr_store_key key = hr_store_key_of_id(HR_RECORD_LEASE, lease);
+    enum hr_err err = hr_batch_delete(batch, &key);
+    (void)err; /* there is room */
 }
 
 bool hr_batch_op_is_of(const struct hr_batch_op *op, enum hr_record_kind kind, struct hr_id128 *ret_id)

@@ -1,4 +1,5 @@
-/* Images on disk: the payloads of counters and leases (limiter/image.h), and what of a batch they take.
+/* Images on disk: the payload of a lease (limiter/image.h), and what of a batch it takes. Counters are kept in segments
+ * (segment.h).
  *
  * Encode and decode stand side by side. Integers are little-endian and of fixed width; the id is in the key and not in
  * the payload again. A decoder takes a record whose checksum held and says HR_E_CORRUPT where kind, length or a bound
@@ -16,25 +17,16 @@
 #include "storage/batch.h"
 #include "storage/record.h"
 
-/* limit 16, algorithm 1, rate 8, period 8, saved at 8, ahead 8, words 24, entries 1 + 12 each */
-#define HR_COUNTER_BYTES_MIN 74
-#define HR_COUNTER_BYTES_MAX (HR_COUNTER_BYTES_MIN + 12 * HR_IMAGE_ENTRIES_MAX)
-
 /* counter 16, limit 16, slots 8, remaining 8, saved at 8 */
 #define HR_LEASE_BYTES 56
 
 /* What one image takes of a batch at most, with its key and the batch's own bookkeeping. */
-#define HR_IMAGE_BATCH_BYTES_MAX 1024
-
-size_t hr_counter_encode(const struct hr_counter_image *image, uint8_t out[HR_COUNTER_BYTES_MAX]);
-HR_MUST enum hr_err hr_counter_decode(const struct hr_record *record, struct hr_counter_image *ret_image);
+#define HR_IMAGE_BATCH_BYTES_MAX 128
 
 size_t hr_lease_encode(const struct hr_lease_image *image, uint8_t out[HR_LEASE_BYTES]);
 HR_MUST enum hr_err hr_lease_decode(const struct hr_record *record, struct hr_lease_image *ret_image);
 
 /* Add to a batch. Requires: it has HR_IMAGE_BATCH_BYTES_MAX of room, so that nothing can fail. */
-void hr_batch_put_counter(struct hr_store_batch *batch, const struct hr_counter_image *image);
-void hr_batch_delete_counter(struct hr_store_batch *batch, struct hr_id128 counter);
 void hr_batch_put_lease(struct hr_store_batch *batch, const struct hr_lease_image *image);
 void hr_batch_delete_lease(struct hr_store_batch *batch, struct hr_id128 lease);
 

@@ -33,9 +33,11 @@
 enum hr_record_kind {
     HR_RECORD_META = 1,    /* about the store itself */
     HR_RECORD_LIMIT = 2,   /* a limit that was put at run time, by the limit's id */
-    HR_RECORD_COUNTER = 3, /* by the counter's id */
+    HR_RECORD_COUNTER = 3, /* a segment of the log of counters, by its number */
     HR_RECORD_LEASE = 4,   /* by the lease's id */
     HR_RECORD_REPLY = 5,   /* the first answer to a request, by the id that makes its retry safe */
+    HR_RECORD_TENURE = 6,  /* what a node of a region has agreed to (region/tenure.h) */
+    HR_RECORD_CAP = 7,     /* what a node knows of global caps (node/cap_keeper.h) */
 };
 
 struct hr_store_key {

@@ -29,6 +29,12 @@ STATUS = {"node": "eu-1", "region": "eu", "version": "0.1.0", "uptime_ms": 12500
                        {"name": "trial", "mode": "shadow", "admitted": 125000, "denied": 0}],
           "store": {"durability": "ok", "lag_ms": 3}, "shards": 2, "news": [1, "two", [3]], "nothing": []}
 HOT_KEYS = {"keys": [{"counter": LEASE, "limit": "key-rps", "count": 99, "error": 1, "denied": 5}]}
+MEMBERS = {"view": 7, "members": [
+    {"name": "eu-1", "region": "eu", "state": "alive", "rpc": "10.0.0.1:7400", "gossip": "tcp://10.0.0.1:7401",
+     "incarnation": 12, "zone": "a"},
+    {"name": "eu-long", "region": "eu", "state": "suspect", "rpc": "[::1]:7400", "gossip": "tcp://[::1]:7401",
+     "incarnation": 3}]}
+PARTITIONS = {"owners": [0, 0, 1, -1, 0], "standbys": [1, 1, 0, 0, -1], "epochs": [1]}
 LIMITS = [{"name": "key-rps", "key": ["api_key"], "when": {"route": "payments.*", "plan": ["free", "pro"]},
            "algorithm": "token_bucket", "rate": "50/s", "burst": 100},
           {"name": "jobs", "algorithm": "concurrency", "slots": 4, "ttl": "60s",
@@ -42,6 +48,53 @@ class Client(cli.Case):
         os.environ["HEADROOM_NODE"] = node.address
         self.addCleanup(os.environ.pop, "HEADROOM_NODE", None)
         return node
+
+
+class Members(Client):
+    def test_members_are_a_table_for_people(self):
+        node = self.node({"members": MEMBERS})
+        self.assertEqual(self.prints("members"),
+                         "view 7\n"
+                         "name     region  state    rpc            gossip               incarnation\n"
+                         "eu-1     eu      alive    10.0.0.1:7400  tcp://10.0.0.1:7401           12\n"
+                         "eu-long  eu      suspect  [::1]:7400     tcp://[::1]:7401               3\n")
+        self.assertEqual(node.asked, [("members", {})])
+
+    def test_partitions_are_counted_for_people(self):
+        node = self.node({"members": {**MEMBERS, "partitions": PARTITIONS}})
+        self.assertEqual([line.split()[-3:] for line in self.prints("members", "--partitions").splitlines()[2:]],
+                         [["12", "3", "2"], ["3", "1", "2"]])
+        self.assertEqual(node.asked, [("members", {"partitions": True})])
+
+    def test_json_is_the_answer_itself(self):
+        self.node({"members": {**MEMBERS, "partitions": PARTITIONS}})
+        self.assertEqual(json.loads(self.prints("members", "--json", "--partitions")),
+                         {**MEMBERS, "partitions": PARTITIONS})
+
+    def test_an_answer_that_is_none_is_said_to_be_that(self):
+        for answer in [{}, {"view": 1}, {"view": 1, "members": 3}, {"view": "a", "members": []}, [],
+                       {**MEMBERS, "partitions": {"owners": [0]}}, {**MEMBERS, "partitions": {"owners": ["a"]}},
+                       {"view": 1, "members": [{}] * 513}, {"view": 1, "members": [{"name": 3}]}]:
+            with self.subTest(answer=str(answer)[:60]):
+                node = self.node({"members": answer})
+                self.fails(3, f"the node's answer cannot be understood ({node.address})", "members")
+
+    def test_a_node_can_be_forgotten(self):
+        node = self.node({"members.forget": {"forgotten": True}})
+        self.assertEqual(self.prints("members", "forget", "eu-2"), "forgotten\n")
+        self.assertEqual(node.asked, [("members.forget", {"name": "eu-2"})])
+
+    def test_a_node_that_cannot_be_forgotten_is_an_error(self):
+        node = self.node({"members.forget": KeyError("NOT_FOUND: there is no such member")})
+        self.fails(2, f"NOT_FOUND: there is no such member ({node.address})", "members", "forget", "eu-2")
+
+    def test_wrong_usage(self):
+        help_of = "(see headroom members --help)"
+        self.fails(2, f"members can only forget, not eu-2 {help_of}", "members", "eu-2")
+        self.fails(2, f"members forget takes one NAME, and no --partitions {help_of}", "members", "forget")
+        self.fails(2, f"members forget takes one NAME, and no --partitions {help_of}", "members", "forget", "a", "b")
+        self.fails(2, f'a node\'s name must be 1 to 64 of a-z, 0-9 and -, not "EU" {help_of}',
+                   "members", "forget", "EU")
 
 
 class Check(Client):
@@ -143,6 +196,8 @@ class Check(Client):
             ("either --requests or --seconds (see headroom bench --help)",
              "bench", "--requests", "1", "--seconds", "1"),
             ("--skew must be a number from 0 to 10 (see headroom bench --help)", "bench", "--skew", "nan"),
+            ("--route takes at most 16777216 --keys (see headroom bench --help)",
+             "bench", "--route", "--keys", "16777217"),
             ("top needs a terminal; --once does not (see headroom top --help)", "top"),
         ]:
             with self.subTest(arguments=arguments):
@@ -459,6 +514,51 @@ class Bench(Client):
         self.assertEqual(answers, allowed)
         self.assertEqual(answers + unsent, 200)
         self.assertGreaterEqual(seconds, 1)
+
+    def region(self):
+        """Two nodes, each of which says that the first owns even keys, and the second odd ones."""
+        def decide(params):
+            return {**ALLOWED, "node": "eu-1" if int(params["attributes"]["api_key"][1:]) % 2 == 0 else "eu-2"}
+
+        def members(_):
+            nodes = [("eu-1", "eu", "alive", first), ("eu-2", "eu", "alive", second), ("eu-3", "eu", "dead", second),
+                     ("us-1", "us", "alive", second)]
+            return {"view": 1, "members": [{"name": name, "region": region, "state": state, "rpc": node.address,
+                                            "gossip": "tcp://10.0.0.1:7401", "incarnation": 1}
+                                           for name, region, state, node in nodes]}
+
+        answers = {"check": decide, "status": {"node": "eu-2", "region": "eu"}, "members": members}
+        first, second = self.node(answers), self.node(answers)
+        return [first, second]
+
+    @staticmethod
+    def asked_of_another(nodes):
+        return sum(method == "check" and int(params["attributes"]["api_key"][1:]) % 2 != place
+                   for place, node in enumerate(nodes) for method, params in node.asked)
+
+    def test_routing_asks_the_owner_once_it_is_known(self):
+        nodes = self.region()
+        result = json.loads(self.prints("bench", "--route", "--connections", "2", "--requests", "1000", "--keys", "40",
+                                        "--json"))
+        self.assertEqual(result["requests"], 1000)
+        self.assertEqual(result["elsewhere"], self.asked_of_another(nodes))
+        self.assertLessEqual(result["elsewhere"], 40)  # each key at most once: one request is under way at each node
+
+    def test_spreading_asks_any_live_node_of_the_region(self):
+        nodes = self.region()
+        text = self.prints("bench", "--spread", "--connections", "2", "--requests", "1000", "--keys", "40")
+        self.assertIn(f"\nof 2 nodes; decided by another one than was asked: {self.asked_of_another(nodes)}\n", text)
+        self.assertGreater(self.asked_of_another(nodes), 300)
+        self.assertTrue(all(len(node.asked) > 10 for node in nodes))
+
+    def test_a_node_of_the_region_that_cannot_be_reached_ends_it(self):
+        gone = {"name": "eu-1", "region": "eu", "state": "alive", "rpc": "127.0.0.1:1", "gossip": "", "incarnation": 1}
+        self.node({"status": {"node": "eu-2", "region": "eu"}, "members": {"view": 1, "members": [gone]}})
+        self.fails(3, "the node cannot be reached: Connection refused (127.0.0.1:1)", "bench", "--spread")
+
+    def test_a_region_without_a_live_node_is_none(self):
+        node = self.node({"status": {"node": "eu-2", "region": "eu"}, "members": {"view": 1, "members": []}})
+        self.fails(3, f"the node knows of no node of its region that is alive ({node.address})", "bench", "--spread")
 
     def test_a_node_that_closes_or_raves_or_falls_silent(self):
         node = self.node(raw=b"")

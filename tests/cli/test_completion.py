@@ -14,7 +14,7 @@ class Completion(cli.Case):
         self.assertIn("check", self.commands)
 
     def options(self, command):
-        return set(re.findall(r"(?m)^ +(--[a-z]+)", self.prints(command, "--help")))
+        return set(re.findall(r"(?m)^ +(--[a-z-]+)", self.prints(command, "--help")))
 
     def complete(self, *words):
         script = os.path.join(cli.SOURCE, "deploy", "completions", "headroom.bash")
@@ -31,7 +31,7 @@ class Completion(cli.Case):
 
     def test_bash_offers_every_command_and_no_other(self):
         self.assertEqual(self.complete(""), set(self.commands) | {"--help", "--version"})
-        self.assertEqual(self.complete("re"), {"refund", "release", "renew", "replay"})
+        self.assertEqual(self.complete("re"), {"refund", "region", "release", "renew", "replay"})
 
     def test_bash_offers_every_option_and_no_other(self):
         for command in self.commands:

@@ -29,12 +29,26 @@ class Config(cli.Case):
         path = self.write("n.yaml", NODE)
         self.assertEqual(self.prints("config", "check", path), "n.yaml: ok, node eu-1 in region eu\n")
 
+    def test_a_global_cap_of_fewer_than_the_regions_is_noted(self):
+        self.write("l.yaml", "limits:\n"
+                             "  - {name: small, algorithm: gcra, rate: 2/s, scope: global}\n"
+                             "  - {name: large, algorithm: gcra, rate: 3/s, scope: global}\n"
+                             "  - {name: here, algorithm: gcra, rate: 2/s}\n")
+        path = self.write("n.yaml", NODE + "limits: l.yaml\nregions: {eu: {}, us: {}, ap: {}}\n")
+        note = ("the global limit small holds 2 for 3 regions: fewer than regions, so none of them can be promised a "
+                "reserve")
+        self.assertEqual(self.prints("config", "check", path),
+                         f"n.yaml: ok, node eu-1 in region eu\nl.yaml: ok, 3 limits\nnote: {note}\n")
+        self.assertIn(f',"limits":3,"notes":["{note}"]}}', self.prints("config", "check", "--json", path))
+        path = self.write("n.yaml", NODE + "limits: l.yaml\nregions: {eu: {}, us: {}}\n")
+        self.assertNotIn("note", self.prints("config", "check", path))
+
     def test_what_is_hardly_meant_is_noted(self):
-        path = self.write("n.yaml", NODE + 'listen: {gossip: "tcp://0.0.0.0:7401"}\n')
+        path = self.write("n.yaml", NODE + 'listen: {gossip: "tcp://0.0.0.0:7401"}\ncluster: {secret_file: s}\n')
         note = "nodes on other machines cannot reach this one at 0.0.0.0 or ::; give its addresses in advertise"
         self.assertEqual(self.prints("config", "check", path),
                          f"n.yaml: ok, node eu-1 in region eu\nnote: {note}\n")
-        self.assertIn(f',"limits":0,"note":"{note}"}}', self.prints("config", "check", "--json", path))
+        self.assertIn(f',"limits":0,"notes":["{note}"]}}', self.prints("config", "check", "--json", path))
 
     def test_mistakes_name_the_file_they_are_in(self):
         self.write("bad.yaml", "limits: 3\n")

@@ -2,8 +2,8 @@
 
 import cli
 
-COMMANDS = ["bench", "check", "config", "explain", "limits", "peek", "refund", "release", "renew", "replay", "status",
-            "test", "top"]
+COMMANDS = ["bench", "check", "config", "explain", "limits", "local", "members", "peek", "refund", "release", "renew",
+            "replay", "status", "test", "top"]
 
 
 class Usage(cli.Case):

@@ -3,9 +3,11 @@
     python3 kill9.py BUILD --durability reserved|periodic [--rounds N] [--seed S]
 
 After each restart the node says what it holds as spent. Reserved: never less than the answers that were received, and
-at most a chunk or two more than what was asked for. Periodic: never less than what had been received an interval before
-it died. Then a lease must still be there after either end, a clean stop must lose nothing at all, and the rest of the
-quota is spent, so that the sum shows as well that nothing was given twice."""
+at most one chunk more than what was asked for; the quota is never exceeded. Periodic: never less than what had been
+received a flush interval before it died; so all rounds together admit at most the quota and, for each round, what was
+spent in its last interval. Then a lease must still be there after either end, a clean stop must lose nothing at all,
+and the rest of the quota is spent, so that the sum shows as well that nothing was given twice. The long form is
+--rounds 1000."""
 import argparse
 import os
 import random
@@ -21,8 +23,15 @@ SLOTS = 10
 PIPELINE = 32
 CONNECTIONS = 3
 COST_MAX = 200
-# What a change may wait until it is on the disk: the interval, and two commits on a slow machine.
-FLUSH_S = 1.0
+# What a change may wait until it is on the disk: the interval, and the commit before and its own. On a busy machine one
+# round may have to wait for longer than they do on the whole.
+FLUSH_S = 0.1
+COMMITS_S = 0.3
+COMMITS_S_MAX = 0.9
+# A chunk (limiter/reserve.h): 64 requests like the largest; for a busy counter up to four times what it spent in a
+# tenth of a second, for the chunk is doubled while half of one is spent faster; never more than an eighth of the quota.
+CHUNK_REQUESTS = 64
+CHUNK_LASTS_S = 0.1
 CHUNK_MAX = QUOTA // 8 + 1
 
 LIMITS = """limits:
@@ -93,17 +102,33 @@ class Round:
         loads = [Load(node, chance.random()) for _ in range(CONNECTIONS)]
         for load in loads:
             load.start()
-        time.sleep(chance.choice((0.005, 0.05, 0.2, 0.4)) * chance.random() + 0.002)
+        time.sleep(chance.choice((0.005, 0.05, 0.2, 0.4, 2)) * chance.random() + 0.002)
         self.killed_at = time.monotonic()
         node.kill()
         for load in loads:
             load.join(20)
             assert not load.is_alive(), "a connection outlived its node"
             assert load.failure is None, repr(load.failure)
-        self.received = sum(cost for load in loads for _, cost in load.received)
-        self.early = sum(cost for load in loads for at, cost in load.received if at < self.killed_at - FLUSH_S)
+        answers = sorted(answer for load in loads for answer in load.received)
+        self.received = sum(cost for _, cost in answers)
         self.unanswered = sum(sum(load.under_way.values()) for load in loads)
         self.refused = sum(load.refused for load in loads)
+        self.late = sum(cost for at, cost in answers if at >= self.killed_at - FLUSH_S - COMMITS_S)
+        self.late_max = sum(cost for at, cost in answers if at >= self.killed_at - FLUSH_S - COMMITS_S_MAX)
+        self.rate = self.received / (answers[-1][0] - answers[0][0]) if len(answers) > 1000 else 0
+        self.chunk = min(CHUNK_MAX, max(CHUNK_REQUESTS * COST_MAX, 4 * (self.unanswered + most_within(answers))))
+
+
+def most_within(answers):
+    """The most that was spent within CHUNK_LASTS_S."""
+    most = spent_since = first = 0
+    for at, cost in answers:
+        spent_since += cost
+        while answers[first][0] < at - CHUNK_LASTS_S:
+            spent_since -= answers[first][1]
+            first += 1
+        most = max(most, spent_since)
+    return most
 
 
 class Counted:
@@ -112,6 +137,8 @@ class Counted:
         self.lost = 0       # spent after the restart, and never answered
         self.worst_loss = 0
         self.again = 0      # answered, and not spent after the restart
+        self.may_again = 0  # what the rounds' last intervals have spent: again is never more
+        self.worst_again_s = 0
 
 
 def check_round(durability, one, before, after, counted):
@@ -120,12 +147,16 @@ def check_round(durability, one, before, after, counted):
     counted.received += one.received
     counted.lost += max(after - known, 0)
     counted.again += max(known - after, 0)
-    counted.worst_loss = max(counted.worst_loss, after - known)
+    counted.worst_loss = max(counted.worst_loss, after - known - one.unanswered)
+    counted.may_again += one.late
+    if one.rate > 0:
+        counted.worst_again_s = max(counted.worst_again_s, (known - after) / one.rate)
     if durability == "reserved":
         assert after >= known, f"admitted {known}, but after the crash only {after} is spent"
-        assert after <= known + one.unanswered + 2 * CHUNK_MAX, f"a crash lost {after - known} units"
+        lost = after - known - one.unanswered
+        assert lost <= one.chunk, f"a crash lost {lost} units, and a chunk is {one.chunk}"
     else:
-        assert after >= before + one.early, f"{before + one.early} were spent an interval ago, now {after}"
+        assert after >= known - one.late_max, f"{known - one.late_max} were spent an interval ago, now {after}"
         assert after <= known + one.unanswered, f"spent {after}, but only {known + one.unanswered} was asked for"
     assert one.refused == 0, f"{one.refused} requests were refused"
 
@@ -135,7 +166,7 @@ def check_lease(node, end):
     client = node.client()
     lease = client.ask("check", attributes={"do": "hold"}, cost=3)["limits"][0]["lease"]
     if end == node.kill:
-        time.sleep(FLUSH_S)  # periodic: what is younger may be lost
+        time.sleep(FLUSH_S + COMMITS_S_MAX)  # periodic: what is younger may be lost
     end()
     node.start()
     client = node.client()
@@ -168,8 +199,8 @@ def check_the_rest(client, counted, durability):
     assert spend(client, 1) == 0, "more than the quota was admitted"
     total = counted.received + counted.lost - counted.again
     assert total == QUOTA, f"{total} of {QUOTA} are accounted for"
-    if durability == "reserved":
-        assert counted.received <= QUOTA, f"{counted.received} of {QUOTA} were admitted"
+    most = QUOTA + (0 if durability == "reserved" else counted.may_again)
+    assert counted.received <= most, f"{counted.received} were admitted, and {most} may be"
 
 
 def run(arguments, folder):
@@ -197,7 +228,11 @@ def run(arguments, folder):
     finally:
         node.kill()
     print(f"{arguments.rounds} crashes, {arguments.durability}: {counted.received} of {QUOTA} admitted, "
-          f"{counted.lost} lost to crashes (at most {counted.worst_loss} by one), {counted.again} admitted twice")
+          f"{counted.lost} not answered or lost to crashes (at most {counted.worst_loss} lost by one), "
+          f"{counted.again} admitted twice")
+    if arguments.durability == "periodic":
+        print(f"the last intervals of all lives spent {counted.may_again}; "
+              f"one crash forgot at most {1000 * counted.worst_again_s:.0f} ms of spending")
 
 
 def main():

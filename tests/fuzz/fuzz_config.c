@@ -83,6 +83,9 @@ static void check_config(const struct hr_node_config *config)
     require(is_text(config->data, sizeof(config->data)) && config->data[0] != '\0');
     require(is_text(config->secret_file, sizeof(config->secret_file)));
     require(is_text(config->limits, sizeof(config->limits)));
+    require(is_text(config->host, sizeof(config->host)));
+    require(config->weight >= 1 && config->weight <= HR_WEIGHT_MAX && config->call_deadline_ns >= 1);
+    require(config->listen.gossip.host[0] == '\0' || config->secret_file[0] != '\0');
     check_endpoints(&config->listen);
     check_endpoints(&config->advertise);
     require(config->workers <= HR_WORKERS_MAX);

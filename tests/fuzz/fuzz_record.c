@@ -25,13 +25,9 @@ static void require_same(const struct hr_record *record, const uint8_t *payload,
 
 static void try_payload(const struct hr_record *record)
 {
-    static uint8_t payload[HR_COUNTER_BYTES_MAX];
-    struct hr_counter_image counter;
+    static uint8_t payload[HR_LEASE_BYTES + HR_SAVED_IDENTITY_BYTES_MAX];
     struct hr_lease_image lease;
     struct hr_saved_identity identity;
-    if (hr_counter_decode(record, &counter) == HR_OK) {
-        require_same(record, payload, hr_counter_encode(&counter, payload));
-    }
     if (hr_lease_decode(record, &lease) == HR_OK) {
         require_same(record, payload, hr_lease_encode(&lease, payload));
     }

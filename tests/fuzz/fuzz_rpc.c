@@ -102,6 +102,11 @@ static void check_value(struct hr_span value)
     if (hr_unpack_decision(&in, &told) == HR_OK) {
         require(told.row_count <= HR_TOUCHED_MAX && in.left.bytes <= value.bytes);
     }
+    bool is_fault;
+    in.left = value;
+    if (hr_unpack_outcome(&in, &told, &fault, &is_fault) == HR_OK) {
+        require(!is_fault || fault.bytes <= HR_FAULT_BYTES_MAX);
+    }
     if (hr_unpack_error(value, &fault)) {
         require(fault.bytes <= HR_FAULT_BYTES_MAX);
     }

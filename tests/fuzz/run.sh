@@ -1,7 +1,7 @@
 #!/bin/sh
-# tests/fuzz/run.sh [SECONDS]: runs each fuzz target of the preset `fuzz` for so long (60 by default), as many at once
-# as there are processors. Prints seed and executions; an input that fails is left in build/fuzz/findings.
-# HEADROOM_FUZZ_SEED repeats a run.
+# tests/fuzz/run.sh [SECONDS [NAME...]]: runs each fuzz target of the preset `fuzz`, or those named (fuzz_NAME), for so
+# long (60 by default), as many at once as there are processors. Prints seed and executions; an input that fails is
+# left in build/fuzz/findings. HEADROOM_FUZZ_SEED repeats a run.
 set -eu
 cd "$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)"
 
@@ -29,9 +29,14 @@ if [ "${1-}" = --target ]; then
 fi
 
 seconds=${1:-60}
+[ $# -eq 0 ] || shift
 seed=${HEADROOM_FUZZ_SEED:-$(($(date +%s) % 1000000000))}
 mkdir -p build/fuzz/findings
-set -- build/fuzz/tests/fuzz_*
+names=$*
+set --
+for name in ${names:-'*'}; do
+    set -- "$@" build/fuzz/tests/fuzz_$name
+done
 if [ ! -x "$1" ]; then
     echo 'build first: cmake --preset fuzz && cmake --build --preset fuzz --target fuzzers' >&2
     exit 2

@@ -60,19 +60,24 @@ static struct sockaddr_in loopback(uint16_t port)
     return address;
 }
 
-static void open_test(struct test *test, uint32_t connections_max, uint32_t idle_ms)
+static void open_test_with(struct test *test, uint32_t connections_max, uint32_t idle_ms, uint32_t header_ms)
 {
     *test = (struct test){0};
     test->big = malloc(BIG_BYTES);
     assert_non_null(test->big);
     memset(test->big, 'b', BIG_BYTES);
-    struct hr_http_server_options options = {{find_page, test}, connections_max, idle_ms};
+    struct hr_http_server_options options = {{find_page, test}, connections_max, idle_ms, header_ms};
     struct sockaddr_in address = loopback(0);
     assert_int_equal(uv_loop_init(&test->loop), 0);
     assert_int_equal(hr_http_server_open(&test->loop, (const struct sockaddr *)&address, &options, &test->server),
                      HR_OK);
     test->port = hr_http_server_port(test->server);
     assert_int_not_equal(test->port, 0);
+}
+
+static void open_test(struct test *test, uint32_t connections_max, uint32_t idle_ms)
+{
+    open_test_with(test, connections_max, idle_ms, idle_ms);
 }
 
 static void on_server_closed(void *context)
@@ -248,6 +253,25 @@ static void a_client_that_sends_no_whole_request_is_closed(void **state)
     }
 }
 
+/* The server would let an idle connection be for ten minutes: the test ends only because these are not idle. */
+static void a_request_that_has_begun_must_end_sooner(void **state)
+{
+    (void)state;
+    static const char *const requests[] = {"G", "GET /livez HTTP/1.1\r\nHost: a\r\n", GET("/livez") "GET /li"};
+    for (size_t i = 0; i < COUNT(requests); i++) {
+        print_message("case %zu\n", i);
+        struct test test;
+        struct client *client = calloc(1, sizeof(*client));
+        assert_non_null(client);
+        client->request = requests[i];
+        open_test_with(&test, 4, 600000, 30);
+        run_clients(&test, client, 1);
+        assert_int_equal(count_of(client->text, "HTTP/1.1 200 OK\r\n"), i == 2);
+        close_test(&test);
+        free(client);
+    }
+}
+
 static void connections_above_the_bound_wait_for_their_turn(void **state)
 {
     (void)state;
@@ -310,7 +334,7 @@ static void a_port_in_use_is_told(void **state)
     struct test test;
     struct hr_http_server *second = NULL;
     open_test(&test, 1, 5000);
-    struct hr_http_server_options options = {{find_page, &test}, 1, 5000};
+    struct hr_http_server_options options = {{find_page, &test}, 1, 5000, 5000};
     struct sockaddr_in address = loopback(test.port);
     assert_int_equal(hr_http_server_open(&test.loop, (const struct sockaddr *)&address, &options, &second), HR_E_IO);
     assert_int_equal(errno, EADDRINUSE);
@@ -326,6 +350,7 @@ int main(void)
         cmocka_unit_test(requests_are_answered_over_a_connection),
         cmocka_unit_test(a_slow_reader_gets_every_byte_of_large_answers),
         cmocka_unit_test(a_client_that_sends_no_whole_request_is_closed),
+        cmocka_unit_test(a_request_that_has_begun_must_end_sooner),
         cmocka_unit_test(connections_above_the_bound_wait_for_their_turn),
         cmocka_unit_test(closing_ends_connections_that_are_under_way),
         cmocka_unit_test(a_port_in_use_is_told),

@@ -28,7 +28,7 @@
 #include "rpc/frame.h"
 #include "rpc/message.h"
 #include "rpc/told.h"
-#include "storage/images.h"
+#include "storage/segment.h"
 #include "storage/storage_lmdb.h"
 #include "storage/storage_memory.h"
 
@@ -55,6 +55,7 @@ struct rig {
     uv_loop_t loop;
     pthread_t thread;
     struct hr_clock clock;
+    struct hr_core *core;
     struct hr_shard *shard;
     void *shard_memory, *set_memory;
     size_t shard_bytes;
@@ -96,7 +97,7 @@ static const struct hr_limit limits[] = {
 
 static void open_shard(struct rig *rig)
 {
-    const struct hr_shard_config config = {
+    const struct hr_shard_config shard = {
         .sizes = {.counters_max = 4096,
                   .leases_max = 16,
                   .log_blocks_max = 16,
@@ -111,12 +112,14 @@ static void open_shard(struct rig *rig)
         .replies_max = 64,
         .hot_keys_max = 64,
     };
-    rig->shard_bytes = hr_shard_bytes(&config);
+    const struct hr_core_config config = {.shard = shard, .is_alone = true};
+    rig->shard_bytes = hr_core_bytes(&config);
     rig->shard_memory =
         mmap(NULL, rig->shard_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_ptr_not_equal(rig->shard_memory, MAP_FAILED);
-    rig->shard = hr_shard_init(&config, rig->shard_memory, rig->shard_bytes);
-    assert_non_null(rig->shard);
+    rig->core = hr_core_init(&config, hr_clock_now(&rig->clock), rig->shard_memory, rig->shard_bytes);
+    assert_non_null(rig->core);
+    rig->shard = hr_core_shard(rig->core);
     size_t set_bytes = hr_limit_set_bytes(limits, COUNT(limits));
     rig->set_memory = malloc(set_bytes);
     assert_non_null(rig->set_memory);
@@ -236,7 +239,7 @@ static struct hr_worker_config config_of(struct rig *rig)
 {
     struct hr_worker_config config = {
         .loop = &rig->loop,
-        .shard = rig->shard,
+        .core = rig->core,
         .clock = &rig->clock,
         .store = rig->store,
         .number = WORKER_NUMBER,
@@ -399,7 +402,8 @@ static struct hr_message next_answer(struct client *client)
     struct hr_frame frame;
     hr_frame_init(&frame, 64U << 20);
     for (;;) {
-        struct hr_span arrived = {client->bytes + client->answered, client->have - client->answered};
+        struct hr_span arrived = {"", client->have - client->answered};
+        arrived.at = arrived.bytes > 0 ? client->bytes + client->answered : "";
         enum hr_err err = arrived.bytes > 0 ? hr_frame_scan(&frame, arrived) : HR_E_TRUNCATED;
         if (err == HR_OK) {
             assert_memory_equal(arrived.at, "\x94\x01", 2);
@@ -758,6 +762,39 @@ static void a_peer_that_does_not_close_is_closed_in_time(void **state)
     while (look(&rig)->open > 0) {
     }
     close_client(&client);
+    close_rig(&rig);
+}
+
+/* Of three, one has sent nothing, one whole requests, and one a part of a message only, after a whole one. */
+static void a_peer_that_stops_within_a_message_is_closed_and_an_idle_one_is_not(void **state)
+{
+    struct rig rig = {0};
+    struct client idle, whole, part;
+    (void)state;
+    open_rig(&rig);
+    open_client(&rig, &idle);
+    open_client(&rig, &whole);
+    open_client(&rig, &part);
+    send_check(&whole, 0, "user", "ann");
+    send_check(&part, 0, "user", "ann");
+    assert_true(next_is_allowed(&whole, 0));
+    assert_true(next_is_allowed(&part, 0));
+    uint64_t before = look(&rig)->bytes_in;
+    send_all(&part, HR_SPAN("\x94\x00\x01\xa5"
+                            "che"));
+    while (look(&rig)->bytes_in < before + 7) {
+    }
+    on_loop(&rig, do_pass_20_s);
+    assert_closed(&part);
+    assert_int_equal(look(&rig)->closed_slow, 1);
+    assert_int_equal(look(&rig)->open, 2);
+    send_check(&idle, 1, "user", "ann");
+    send_check(&whole, 1, "user", "ann");
+    assert_true(next_is_allowed(&idle, 1));
+    assert_true(next_is_allowed(&whole, 1));
+    close_client(&idle);
+    close_client(&whole);
+    close_client(&part);
     close_rig(&rig);
 }
 
@@ -1136,13 +1173,15 @@ static void who_has_too_many_in_flight_is_paused(void **state)
 
 /* --- start and stop --- */
 
-/* After a drain a counter's record says just what was spent. */
+/* After a drain a counter's last record says just what was spent. */
 static enum hr_err visit(void *user, const struct hr_record *record)
 {
-    struct hr_counter_image counter;
-    assert_int_equal(hr_counter_decode(record, &counter), HR_OK);
-    assert_int_equal(counter.ahead, 0);
-    ++*(int *)user;
+    struct hr_segment_reader reader;
+    bool is_forgotten;
+    assert_int_equal(hr_segment_open(record, &reader), HR_OK);
+    while (hr_segment_next(&reader, user, &is_forgotten) == HR_OK) {
+        assert_false(is_forgotten);
+    }
     return HR_OK;
 }
 
@@ -1150,7 +1189,7 @@ static void a_drain_answers_what_waits_and_saves_all(void **state)
 {
     struct rig rig = {.kind = MEMORY_STORE};
     struct client client;
-    int records = 0;
+    struct hr_counter_image last = {.ahead = 1};
     struct hr_store_loaded loaded;
     (void)state;
     open_rig(&rig);
@@ -1168,8 +1207,8 @@ static void a_drain_answers_what_waits_and_saves_all(void **state)
     assert_true(next_is_allowed(&client, 0));
     assert_closed(&client);
     assert_int_equal(pthread_join(rig.thread, NULL), 0);
-    assert_int_equal(hr_store_load(rig.store, HR_RECORD_COUNTER, visit, &records, &loaded), HR_OK);
-    assert_int_equal(records, 1);
+    assert_int_equal(hr_store_load(rig.store, HR_RECORD_COUNTER, visit, &last, &loaded), HR_OK);
+    assert_int_equal(last.ahead, 0);
     assert_true(hr_shard_counts(rig.shard).batches >= 2);                   /* the raise, and the last word */
     assert_int_equal(pthread_create(&rig.thread, NULL, run_loop, &rig), 0); /* nothing is left: it ends at once */
     join_rig(&rig);
@@ -1301,6 +1340,7 @@ int main(void)
         cmocka_unit_test(bytes_of_another_protocol_close_only_that_connection),
         cmocka_unit_test(who_is_known_is_told_before_the_connection_closes),
         cmocka_unit_test(a_peer_that_does_not_close_is_closed_in_time),
+        cmocka_unit_test(a_peer_that_stops_within_a_message_is_closed_and_an_idle_one_is_not),
         cmocka_unit_test(connections_above_the_bound_are_refused),
         cmocka_unit_test(a_slow_reader_is_paused_and_loses_nothing),
         cmocka_unit_test(requests_that_came_together_wait_for_their_turn),

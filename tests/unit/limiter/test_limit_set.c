@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -168,6 +169,40 @@ static void a_match_finds_what_looking_at_every_limit_finds_in_the_files_order(v
     }
 }
 
+/* Limits keyed by names, and asking for values, of every length, each pair of which differs in one byte alone. */
+static void names_and_values_that_differ_in_one_byte_are_told_apart(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes <= HR_ATTRIBUTE_NAME_BYTES_MAX; bytes++) {
+        static char texts[HR_ATTRIBUTE_NAME_BYTES_MAX + 1][HR_ATTRIBUTE_NAME_BYTES_MAX];
+        static struct hr_pattern patterns[COUNT(texts)];
+        static struct hr_condition when[COUNT(texts)];
+        static struct hr_span spans[COUNT(texts)];
+        static struct hr_limit limits[2 * COUNT(texts)];
+        memset(texts, 'a', sizeof(texts));
+        for (size_t i = 0; i <= bytes; i++) {
+            texts[i][i % HR_ATTRIBUTE_NAME_BYTES_MAX] = i < bytes ? 'b' : 'a'; /* the last is all a */
+            spans[i] = (struct hr_span){texts[i], bytes};
+            patterns[i] = (struct hr_pattern){.kind = HR_MATCH_EXACT, .text = spans[i]};
+            when[i] = (struct hr_condition){HR_SPAN("value"), false, 1, &patterns[i]};
+            limits[2 * i] = (struct hr_limit){.name = HR_SPAN("l"), .key = &spans[i], .key_count = 1};
+            limits[2 * i + 1] = (struct hr_limit){.name = HR_SPAN("l"), .when = &when[i], .when_count = 1};
+        }
+        struct hr_limit_set set;
+        build(limits, 2 * (uint32_t)(bytes + 1), &set);
+        for (size_t i = 0; i <= bytes; i++) {
+            const struct hr_attribute attributes[] = {{spans[i], HR_SPAN("")}, {HR_SPAN("value"), spans[i]}};
+            const struct hr_request request = {.attributes = attributes, .attribute_count = 2};
+            struct hr_match match;
+            assert_int_equal(hr_limit_set_match(&set, &request, &match), HR_OK);
+            assert_int_equal(match.count, 2);
+            assert_int_equal(match.limits[0], 2 * i);
+            assert_int_equal(match.limits[1], 2 * i + 1);
+        }
+        free(set.names);
+    }
+}
+
 static void as_many_limits_as_may_be_touched_are_touched_and_one_more_is_an_error(void **state)
 {
     (void)state;
@@ -308,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_match_finds_what_looking_at_every_limit_finds_in_the_files_order),
+        cmocka_unit_test(names_and_values_that_differ_in_one_byte_are_told_apart),
         cmocka_unit_test(as_many_limits_as_may_be_touched_are_touched_and_one_more_is_an_error),
         cmocka_unit_test(too_many_limits_and_too_little_memory_are_errors),
         cmocka_unit_test(an_empty_set_touches_nothing),

@@ -52,7 +52,7 @@ static void what_is_wanted_comes_out_once_and_in_order(void **state)
     assert_int_equal(hr_reserve_next_wanted(&rig.pool), second);
     assert_int_equal(hr_reserve_next_wanted(&rig.pool), rig.index);
     assert_int_equal(hr_reserve_next_wanted(&rig.pool), 0);
-    assert_int_equal(hr_reserve_raise(&rig.reserves[second], CAPACITY, HR_NS_PER_S), 7);
+    assert_int_equal(hr_reserve_raise(&rig.pool, second, CAPACITY, HR_NS_PER_S), 7 * HR_RESERVE_CHUNK_REQUESTS);
 }
 
 static void a_raise_that_fails_adds_nothing_and_is_wanted_again(void **state)
@@ -62,8 +62,8 @@ static void a_raise_that_fails_adds_nothing_and_is_wanted_again(void **state)
     open_rig(&rig);
     assert_false(hr_reserve_covers(&rig.pool, rig.index, 5));
     assert_int_equal(hr_reserve_next_wanted(&rig.pool), rig.index);
-    (void)hr_reserve_raise(&rig.reserves[rig.index], CAPACITY, HR_NS_PER_S);
-    hr_reserve_settle(&rig.pool, rig.index, false);
+    (void)hr_reserve_raise(&rig.pool, rig.index, CAPACITY, HR_NS_PER_S);
+    hr_reserve_settle(&rig.pool, false);
     assert_false(hr_reserve_covers(&rig.pool, rig.index, 1));
     assert_int_equal(hr_reserve_next_wanted(&rig.pool), rig.index);
 }
@@ -79,17 +79,17 @@ static void an_overdrawn_reserve_has_nothing_left(void **state)
         struct hr_reserve *reserve = &rig.reserves[rig.index];
         reserve->left = 10;
         if (in_flight) {
-            (void)hr_reserve_raise(reserve, CAPACITY, HR_NS_PER_S);
+            (void)hr_reserve_raise(&rig.pool, rig.index, CAPACITY, HR_NS_PER_S);
         }
         hr_reserve_take(&rig.pool, rig.index, 11);
         assert_int_equal(reserve->left, 0);
         if (in_flight) {
-            hr_reserve_settle(&rig.pool, rig.index, true);
+            hr_reserve_settle(&rig.pool, true);
         }
         assert_int_equal(reserve->left, 0);
         assert_int_equal(hr_reserve_next_wanted(&rig.pool), rig.index);
-        assert_true(hr_reserve_raise(reserve, CAPACITY, 2 * HR_NS_PER_S) >= 1);
-        hr_reserve_settle(&rig.pool, rig.index, true);
+        assert_true(hr_reserve_raise(&rig.pool, rig.index, CAPACITY, 2 * HR_NS_PER_S) >= 1);
+        hr_reserve_settle(&rig.pool, true);
         assert_true(reserve->left >= 1);
     }
 }
@@ -104,7 +104,7 @@ static void spend_evenly(uint64_t per_ms, uint64_t *ret_ahead_max, uint32_t *ret
     *ret_ahead_max = *ret_waits = 0;
     for (hr_ns now = HR_NS_PER_S; now < 10 * HR_NS_PER_S; now += HR_NS_PER_MS) {
         if (stored_at != 0 && now >= stored_at) {
-            hr_reserve_settle(&rig.pool, rig.index, true);
+            hr_reserve_settle(&rig.pool, true);
             stored_at = 0;
         }
         if (hr_reserve_covers(&rig.pool, rig.index, per_ms)) {
@@ -113,7 +113,7 @@ static void spend_evenly(uint64_t per_ms, uint64_t *ret_ahead_max, uint32_t *ret
             ++*ret_waits;
         }
         if (stored_at == 0 && hr_reserve_next_wanted(&rig.pool) != 0) {
-            (void)hr_reserve_raise(reserve, CAPACITY, now);
+            (void)hr_reserve_raise(&rig.pool, rig.index, CAPACITY, now);
             stored_at = now + COMMIT_NS;
         }
         uint64_t ahead = reserve->left + reserve->asked;
@@ -158,10 +158,10 @@ static void no_schedule_spends_beyond_the_stored_record(void **state)
             if (in_flight && hr_rng_chance(&rng, 1, 3)) {
                 bool is_stored = hr_rng_chance(&rng, 3, 4);
                 bound = is_stored ? coming : bound;
-                hr_reserve_settle(&rig.pool, rig.index, is_stored);
+                hr_reserve_settle(&rig.pool, is_stored);
                 in_flight = false;
             } else if (!in_flight && hr_reserve_next_wanted(&rig.pool) != 0) {
-                coming = spent + hr_reserve_raise(reserve, CAPACITY, now);
+                coming = spent + hr_reserve_raise(&rig.pool, rig.index, CAPACITY, now);
                 in_flight = true;
             }
             if (spent > bound || spent + reserve->left > bound) {
@@ -170,6 +170,71 @@ static void no_schedule_spends_beyond_the_stored_record(void **state)
             }
         }
         assert_true(spent > 0);
+    }
+}
+
+/* What is ahead never exceeds a chunk, and a chunk is never more than its bounds say. */
+static void no_schedule_keeps_more_than_a_chunk_ahead(void **state)
+{
+    static const uint64_t capacities[] = {1, 5, 100, 1000, 1000000};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        struct hr_rng rng = {seed};
+        struct rig rig;
+        open_rig(&rig);
+        struct hr_reserve *reserve = &rig.reserves[rig.index];
+        uint64_t capacity = capacities[seed % 5], largest = 0;
+        hr_ns now = HR_NS_PER_S;
+        for (int step = 0; step < 500; step++) {
+            uint64_t cost = 1 + hr_rng_below(&rng, 1 + capacity / 50);
+            now += (hr_ns)(hr_rng_next(&rng) >> hr_rng_below(&rng, 30)) % (HR_NS_PER_S / 4);
+            largest = cost > largest ? cost : largest;
+            if (hr_reserve_covers(&rig.pool, rig.index, cost)) {
+                hr_reserve_take(&rig.pool, rig.index, cost);
+            }
+            if (hr_reserve_next_wanted(&rig.pool) != 0) {
+                uint64_t ahead = hr_reserve_raise(&rig.pool, rig.index, capacity, now);
+                uint64_t most = capacity / HR_RESERVE_CHUNKS_PER_CAPACITY + 1;
+                most = most < largest ? largest : most;
+                if (ahead > most) {
+                    fail_msg("seed %lu step %d: %lu ahead of at most %lu", (unsigned long)seed, step,
+                             (unsigned long)ahead, (unsigned long)most);
+                }
+                hr_reserve_settle(&rig.pool, hr_rng_chance(&rng, 9, 10));
+            }
+        }
+        assert_true(reserve->left <= reserve->chunk || reserve->left <= largest);
+    }
+}
+
+/* One raise in 32 requests or less, however rarely they come; and of what can be held, an eighth at most. */
+static void a_rare_request_has_the_store_written_to_once_in_many(void **state)
+{
+    static const struct {
+        uint64_t capacity, cost;
+        uint32_t raises_max; /* in 640 requests */
+    } rows[] = {{1000000, 1, 21}, {1000000, 100, 21}, {1000, 1, 21}, {160, 1, 71}, {16, 1, 330}, {1, 1, 641}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rig rig;
+        open_rig(&rig);
+        uint32_t raises = 0, waits = 0;
+        for (int64_t k = 1; k <= 640; k++) {
+            waits += !hr_reserve_covers(&rig.pool, rig.index, rows[i].cost);
+            for (int pass = 0; pass < 2; pass++) { /* before the request, where it had to wait; and behind it */
+                if (hr_reserve_next_wanted(&rig.pool) != 0) {
+                    (void)hr_reserve_raise(&rig.pool, rig.index, rows[i].capacity, k * 10 * HR_NS_PER_S);
+                    hr_reserve_settle(&rig.pool, true);
+                    raises++;
+                }
+                if (pass == 0) {
+                    hr_reserve_take(&rig.pool, rig.index, rows[i].cost);
+                }
+            }
+        }
+        if (waits != 1 || raises > rows[i].raises_max) {
+            fail_msg("row %zu: %u waits, %u raises", i, waits, raises);
+        }
     }
 }
 
@@ -182,6 +247,8 @@ int main(void)
         cmocka_unit_test(an_overdrawn_reserve_has_nothing_left),
         cmocka_unit_test(an_even_pace_waits_only_at_first_and_keeps_little_ahead),
         cmocka_unit_test(no_schedule_spends_beyond_the_stored_record),
+        cmocka_unit_test(no_schedule_keeps_more_than_a_chunk_ahead),
+        cmocka_unit_test(a_rare_request_has_the_store_written_to_once_in_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -50,8 +51,7 @@ static void what_changed_comes_out_once_and_again_if_it_was_not_stored(void **st
     assert_true(fixture_take(&fixture, "user=a", 1));
     assert_int_equal(drain(&fixture, images), 2);
     assert_int_equal(drain(&fixture, images + 2), 0);
-    hr_limiter_saved(fixture.limiter, images[1].id, false);
-    hr_limiter_saved(fixture.limiter, images[0].id, true);
+    hr_limiter_save_again(fixture.limiter, images[1].id);
     assert_int_equal(drain(&fixture, images + 2), 1);
     assert_true(hr_id128_equal(images[1].id, images[2].id));
     assert_true(fixture_peek(&fixture, "user=a", 1)); /* a look changes nothing */
@@ -184,7 +184,7 @@ static void what_has_no_limit_any_more_or_no_room_is_left_out(void **state)
     for (int i = 0; i < 8; i++) {
         assert_int_equal(hr_limiter_restore(small.limiter, &images[i], 0, small.now), i < 4 ? HR_OK : HR_E_FULL);
     }
-    assert_int_equal(hr_limiter_restore(small.limiter, &images[0], 0, small.now), HR_E_NOT_FOUND); /* it is there */
+    assert_int_equal(hr_limiter_restore(small.limiter, &images[0], 0, small.now), HR_OK); /* it is there */
     fixture_close(&fixture);
     fixture_close(&small);
 }
@@ -219,6 +219,63 @@ static void a_change_of_rate_before_a_crash_gives_nothing_back(void **state)
     fixture_close(&back);
 }
 
+/* A refresh: what has a record comes out once more, untouched ones and those saved meanwhile do not; again and again,
+ * also while counters come and move others. */
+static void a_refresh_brings_out_every_record_that_is_older(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct hr_counter_image images[IMAGES_MAX];
+    char user[8];
+    open_with(&fixture, any_rule(HR_QUOTA, 100));
+    for (int refresh = 0; refresh < 5; refresh++) {
+        for (int i = 0; i < 10; i++) {
+            (void)snprintf(user, sizeof(user), "user=%c", 'a' + 10 * (refresh % 2) + i);
+            assert_true(fixture_take(&fixture, user, 1));
+        }
+        (void)drain(&fixture, images);
+        hr_limiter_begin_refresh(fixture.limiter);
+        assert_true(hr_limiter_is_refreshing(fixture.limiter));
+        assert_true(fixture_take(&fixture, "user=a", 1));
+        assert_int_equal(drain(&fixture, images), 1);
+        fixture_sweep(&fixture); /* to the end of a pass */
+        fixture_sweep(&fixture);
+        fixture_sweep(&fixture);
+        assert_false(hr_limiter_is_refreshing(fixture.limiter));
+        assert_int_equal(drain(&fixture, images), refresh == 0 ? 9 : 19);
+        fixture_sweep(&fixture);
+        assert_int_equal(drain(&fixture, images), 0);
+    }
+    fixture_close(&fixture);
+}
+
+/* Later records of a log overrule earlier ones, and so does it that one was forgotten. */
+static void the_last_record_of_a_counter_counts(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < HR_CONCURRENCY; kind++) {
+        struct fixture fixture, back;
+        struct hr_counter_image early[IMAGES_MAX], late[IMAGES_MAX];
+        open_with(&fixture, any_rule((enum hr_algorithm)kind, 100));
+        open_with(&back, any_rule((enum hr_algorithm)kind, 100));
+        assert_true(fixture_take(&fixture, "user=a", 30));
+        assert_int_equal(drain(&fixture, early), 1);
+        assert_true(fixture_take(&fixture, "user=a", 20));
+        assert_int_equal(drain(&fixture, late), 1);
+        back.now = fixture.now;
+        assert_int_equal(hr_limiter_restore(back.limiter, &early[0], 0, back.now), HR_OK);
+        assert_int_equal(hr_limiter_restore(back.limiter, &late[0], 0, back.now), HR_OK);
+        assert_int_equal(fixture_remaining(&back, "user=a", "l"), 50);
+        hr_limiter_restore_forgotten(back.limiter, late[0].id, back.now);
+        hr_limiter_restore_forgotten(back.limiter, late[0].id, back.now);
+        assert_int_equal(fixture_remaining(&back, "user=a", "l"), 100);
+        assert_int_equal(hr_limiter_usage(back.limiter).counters, 0);
+        assert_int_equal(hr_limiter_usage(back.limiter).log_blocks, 0);
+        fixture_close(&fixture);
+        fixture_close(&back);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +285,8 @@ int main(void)
         cmocka_unit_test(no_image_breaks_a_limiter),
         cmocka_unit_test(what_has_no_limit_any_more_or_no_room_is_left_out),
         cmocka_unit_test(a_change_of_rate_before_a_crash_gives_nothing_back),
+        cmocka_unit_test(a_refresh_brings_out_every_record_that_is_older),
+        cmocka_unit_test(the_last_record_of_a_counter_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

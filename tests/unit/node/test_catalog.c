@@ -50,10 +50,12 @@ static void assert_in_force(const struct hr_catalog *catalog, const char *wanted
     assert_string_equal(found, wanted);
 }
 
+static uint64_t ordinal_of_puts;
+
 static bool put(struct hr_catalog *catalog, const char *json)
 {
     struct hr_problem problem;
-    bool is_prepared = hr_catalog_prepare_put(catalog, hr_span_of(json), &problem) != NULL;
+    bool is_prepared = hr_catalog_prepare_put(catalog, ++ordinal_of_puts, hr_span_of(json), &problem) != NULL;
     if (is_prepared) {
         hr_catalog_commit(catalog);
     }
@@ -63,7 +65,7 @@ static bool put(struct hr_catalog *catalog, const char *json)
 static void delete_name(struct hr_catalog *catalog, const char *name)
 {
     struct hr_problem problem;
-    assert_non_null(hr_catalog_prepare_delete(catalog, hr_span_of(name), &problem));
+    assert_non_null(hr_catalog_prepare_delete(catalog, ++ordinal_of_puts, hr_span_of(name), &problem));
     hr_catalog_commit(catalog);
 }
 
@@ -117,7 +119,7 @@ static void what_is_wrong_changes_nothing_and_says_why(void **state)
     struct hr_catalog *catalog = open_catalog(TWO_LIMITS);
     for (size_t i = 0; i < COUNT(rows); i++) {
         problem.what[0] = '\0';
-        if (hr_catalog_prepare_put(catalog, hr_span_of(rows[i]), &problem) != NULL || problem.what[0] == '\0') {
+        if (hr_catalog_prepare_put(catalog, 1, hr_span_of(rows[i]), &problem) != NULL || problem.what[0] == '\0') {
             fail_msg("row %zu", i);
         }
     }
@@ -146,13 +148,42 @@ static void what_was_kept_is_in_force_again_and_what_no_longer_reads_is_left_out
     struct hr_problem problem;
     struct hr_catalog *catalog = open_catalog(TWO_LIMITS);
     struct hr_span c = HR_SPAN("{\"name\":\"c\",\"algorithm\":\"gcra\",\"rate\":\"3/s\"}");
-    assert_true(hr_catalog_restore(catalog, HR_SPAN("c"), c, &problem));
-    assert_true(hr_catalog_restore(catalog, HR_SPAN("a"), HR_SPAN(""), &problem));
-    assert_false(hr_catalog_restore(catalog, HR_SPAN("d"), HR_SPAN("{\"name\":\"d\"}"), &problem));
-    assert_false(hr_catalog_restore(catalog, HR_SPAN("NO"), HR_SPAN(""), &problem));
+    assert_true(hr_catalog_restore(catalog, 3, HR_SPAN("c"), c, &problem));
+    assert_true(hr_catalog_restore(catalog, 1, HR_SPAN("a"), HR_SPAN(""), &problem));
+    assert_false(hr_catalog_restore(catalog, 4, HR_SPAN("d"), HR_SPAN("{\"name\":\"d\"}"), &problem));
+    assert_false(hr_catalog_restore(catalog, 5, HR_SPAN("NO"), HR_SPAN(""), &problem));
     assert_non_null(hr_catalog_prepare_restored(catalog, &problem));
     hr_catalog_commit(catalog);
     assert_in_force(catalog, "b 2, c 3");
+    hr_catalog_free(catalog);
+}
+
+/* The store gives them in the order of hashes. */
+static void what_was_put_comes_back_in_the_order_of_the_puts(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"n4", "n2", "n5", "n1", "n3"};
+    struct hr_problem problem;
+    struct hr_catalog *catalog = hr_catalog_new(NULL, &problem);
+    assert_non_null(catalog);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char json[128];
+        (void)snprintf(json, sizeof(json), "{\"name\":\"%s\",\"algorithm\":\"gcra\",\"rate\":\"%c/s\"}", names[i],
+                       names[i][1]);
+        uint64_t ordinal = (uint64_t)(names[i][1] - '0');
+        assert_true(hr_catalog_restore(catalog, ordinal, hr_span_of(names[i]), hr_span_of(json), &problem));
+    }
+    assert_non_null(hr_catalog_prepare_restored(catalog, &problem));
+    hr_catalog_commit(catalog);
+    assert_in_force(catalog, "n1 1, n2 2, n3 3, n4 4, n5 5");
+    assert_non_null(hr_catalog_prepare_put(
+        catalog, 6, HR_SPAN("{\"name\":\"n0\",\"algorithm\":\"gcra\",\"rate\":\"9/s\"}"), &problem));
+    hr_catalog_commit(catalog);
+    assert_in_force(catalog, "n1 1, n2 2, n3 3, n4 4, n5 5, n0 9");
+    assert_non_null(hr_catalog_prepare_put(
+        catalog, 0, HR_SPAN("{\"name\":\"nx\",\"algorithm\":\"gcra\",\"rate\":\"8/s\"}"), &problem));
+    hr_catalog_commit(catalog);
+    assert_in_force(catalog, "nx 8, n1 1, n2 2, n3 3, n4 4, n5 5, n0 9"); /* put first, though it came last */
     hr_catalog_free(catalog);
 }
 
@@ -168,6 +199,9 @@ static void a_limit_reads_back_from_its_map(void **state)
         "  - {name: d, algorithm: sliding_log, rate: 5/h, durability: memory}\n"
         "  - {name: e, algorithm: quota, quota: 10/month, time_zone: Europe/Berlin, on_unavailable: allow}\n"
         "  - {name: f, algorithm: quota, quota: 10/week}\n"
+        "  - {name: i, algorithm: gcra, rate: 5/s, scope: global, reserve: 0%, slack: 100%}\n"
+        "  - {name: j, algorithm: gcra, rate: 5/s, scope: global, reserve: 0.0001%, slack: 12.034%}\n"
+        "  - {name: k, algorithm: gcra, rate: 5/s, scope: global, reserve: 20%}\n"
         "  - {name: g, algorithm: concurrency, slots: 3, ttl: 90s}\n"
         "  - {name: h, algorithm: gcra, rate: 1 per 365d,\n"
         "     when: {r: 'p.*', s: [u, {not: v}, {cidr: 10.0.0.0/8}], t: {not: [q, \"w\\\\\\\"\\x01\"]}, n: {not: "
@@ -194,6 +228,8 @@ static void a_limit_reads_back_from_its_map(void **state)
         assert_int_equal(read->limits[0].rule.capacity, file->limits[i].rule.capacity);
         assert_int_equal(read->limits[0].rule.period_ns, file->limits[i].rule.period_ns);
         assert_int_equal(read->limits[0].rule.ttl_ns, file->limits[i].rule.ttl_ns);
+        assert_int_equal(read->limits[0].reserve_ppm, file->limits[i].reserve_ppm);
+        assert_int_equal(read->limits[0].slack_ppm, file->limits[i].slack_ppm);
         hr_limits_file_free(read);
     }
     hr_limits_file_free(file);
@@ -251,6 +287,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_changes_nothing_and_says_why),
         cmocka_unit_test(more_limits_that_all_touch_than_a_decision_has_rows_cannot_be_put),
         cmocka_unit_test(what_was_kept_is_in_force_again_and_what_no_longer_reads_is_left_out),
+        cmocka_unit_test(what_was_put_comes_back_in_the_order_of_the_puts),
         cmocka_unit_test(a_limit_reads_back_from_its_map),
         cmocka_unit_test(values_that_json_or_yaml_would_change_are_refused_or_escaped),
     };

@@ -15,6 +15,7 @@
 
 #define NODE "node: {name: eu-1, region: eu, data: /d}\n"
 #define GOSSIP NODE "listen: {gossip: \"tcp://127.0.0.1:1\"}\n"
+#define SECRET "cluster: {secret_file: s}\n"
 #define JOIN "cluster: {secret_file: s, join: "
 
 #define NAME_FORM " must be 1 to 64 of a-z, 0-9 and \"-\", not "
@@ -41,10 +42,11 @@ static void assert_address(const struct hr_address *address, const char *host, u
 
 static const char full[] =
     "# every key\n"
-    "node:      {name: eu-1, region: eu, data: /var/lib/headroom, workers: 8}\n"
+    "node:      {name: eu-1, region: eu, data: /var/lib/headroom, workers: 8, host: rack_1.b, weight: 3}\n"
     "listen:    {rpc: \"0.0.0.0:7400\", gossip: \"tcp://0.0.0.0:7401\", http: \"127.0.0.1:7402\"}\n"
     "advertise: {rpc: \"10.0.0.1:7400\", gossip: \"tcp://[::1]:7401\"}\n"
-    "cluster:   {name: prod, join: [\"tcp://10.0.0.1:7401\", \"tcp://us-1.example:7401\"], secret_file: /etc/s}\n"
+    "cluster:   {name: prod, join: [\"tcp://10.0.0.1:7401\", \"tcp://us-1.example:7401\"], secret_file: /etc/s,\n"
+    "  call_deadline: 35ms, tls: {ca: ca.pem, certificate: /c.pem, key: k/key.pem}}\n"
     "regions:   {eu: {weight: 2}, us: {}, ap: {weight: 1M}}\n"
     "limits:    limits.yaml\n"
     "memory:    {counters: 10M, leases: 1k, log_blocks: 2k, reserved: 128KiB}\n"
@@ -61,6 +63,8 @@ static void every_key_is_read(void **state)
     assert_string_equal(config.region, "eu");
     assert_string_equal(config.data, "/var/lib/headroom");
     assert_int_equal(config.workers, 8);
+    assert_string_equal(config.host, "rack_1.b");
+    assert_int_equal(config.weight, 3);
     assert_address(&config.listen.rpc, "0.0.0.0", 7400);
     assert_address(&config.listen.gossip, "0.0.0.0", 7401);
     assert_address(&config.listen.http, "127.0.0.1", 7402);
@@ -68,6 +72,10 @@ static void every_key_is_read(void **state)
     assert_address(&config.advertise.gossip, "::1", 7401);
     assert_string_equal(config.cluster, "prod");
     assert_string_equal(config.secret_file, "/etc/s");
+    assert_string_equal(config.tls.ca, "ca.pem");
+    assert_string_equal(config.tls.certificate, "/c.pem");
+    assert_string_equal(config.tls.key, "k/key.pem");
+    assert_int_equal(config.call_deadline_ns, 35000000);
     assert_int_equal(config.join_count, 2);
     assert_address(&config.joins[0], "10.0.0.1", 7401);
     assert_address(&config.joins[1], "us-1.example", 7401);
@@ -100,6 +108,10 @@ static void regions_keep_the_files_order_and_weights(void **state)
 static void assert_defaults(const struct hr_node_config *config)
 {
     assert_int_equal(config->workers, 0);
+    assert_string_equal(config->host, "");
+    assert_int_equal(config->weight, 1);
+    assert_string_equal(config->tls.ca, "");
+    assert_int_equal(config->call_deadline_ns, 20000000);
     assert_address(&config->listen.rpc, "127.0.0.1", 7400);
     assert_address(&config->advertise.rpc, "127.0.0.1", 7400);
     assert_string_equal(config->listen.gossip.host, "");
@@ -154,7 +166,7 @@ static void sections_may_stand_in_any_order(void **state)
     (void)state;
     struct hr_node_config config = parse_good("advertise: {gossip: \"tcp://10.0.0.1:1\"}\n"
                                               "regions: {us: {}, eu: {}}\n"
-                                              "listen: {gossip: \"tcp://0.0.0.0:1\"}\n" NODE,
+                                              "listen: {gossip: \"tcp://0.0.0.0:1\"}\n" NODE SECRET,
                                               "f");
     assert_address(&config.advertise.gossip, "10.0.0.1", 1);
     assert_address(&config.advertise.rpc, "127.0.0.1", 7400);
@@ -165,7 +177,7 @@ static void others_are_told_what_is_listened_at(void **state)
 {
     (void)state;
     struct hr_node_config config =
-        parse_good(NODE "listen: {rpc: \"[::1]:0\", gossip: \"tcp://10.0.0.1:7401\"}\n", "f");
+        parse_good(NODE SECRET "listen: {rpc: \"[::1]:0\", gossip: \"tcp://10.0.0.1:7401\"}\n", "f");
     assert_address(&config.advertise.rpc, "::1", 0);
     assert_address(&config.advertise.gossip, "10.0.0.1", 7401);
 }
@@ -213,7 +225,7 @@ static const struct {
     {"node: {}\n", "node needs \"name\"", "f:1:7"},
     {"node: {name: a}\n", "node needs \"region\"", "f:1:7"},
     {"node: {name: a, region: a}\n", "node needs \"data\"", "f:1:7"},
-    {"node: {nam: a}\n", "unknown key \"nam\" in node; expected: name, region, data, workers", "f:1:8"},
+    {"node: {nam: a}\n", "unknown key \"nam\" in node; expected: name, region, data, workers, host, weight", "f:1:8"},
     {"node: {name: A, region: a, data: d}\n", "node.name" NAME_FORM "\"A\"", "f:1:14"},
     {"node: {name: \"\", region: a, data: d}\n", "node.name" NAME_FORM "\"\"", "f:1:14"},
     {"node: {name: ~, region: a, data: d}\n", "node.name has no value", "f:1:14"},
@@ -234,6 +246,13 @@ static const struct {
     {"node: {name: a, region: a, data: d, workers: -1}\n", "node.workers must be auto or a whole number, not \"-1\"",
      "f:1:46"},
     {"node: {name: a, region: a, data: d, workers: ~}\n", "node.workers has no value", "f:1:46"},
+    {"node: {name: a, region: a, data: d, host: A}\n",
+     "node.host must be 1 to 64 of a-z, 0-9, \"_\", \".\" and \"-\", not \"A\"", "f:1:43"},
+    {"node: {name: a, region: a, data: d, host: ~}\n", "node.host has no value", "f:1:43"},
+    {"node: {name: a, region: a, data: d, weight: 0}\n", "node.weight must be from 1 to 1000000, not \"0\"", "f:1:45"},
+    {"node: {name: a, region: a, data: d, weight: 1000001}\n", "node.weight must be from 1 to 1000000, not \"1000001\"",
+     "f:1:45"},
+    {"node: {name: a, region: a, data: d, weight: half}\n", "node.weight" AMOUNT_FORM "\"half\"", "f:1:45"},
     {NODE "listen:\n", "listen must be a map of keys and values, not nothing", "f:2:8"},
     {NODE "listen: {grpc: a}\n", "unknown key \"grpc\" in listen; expected: rpc, gossip, http", "f:2:10"},
     {NODE "listen: {rpc: 7400}\n", "listen.rpc" PLAIN_FORM "\"7400\"", "f:2:15"},
@@ -252,7 +271,8 @@ static const struct {
      "f:2:18"},
     {NODE "advertise: {gossip: \"tcp://a:1\"}\n", "advertise.gossip needs listen.gossip", "f:2:21"},
     {GOSSIP "advertise: {gossip: \"a:1\"}\n", "advertise.gossip" URL_FORM "\"a:1\"", "f:3:21"},
-    {NODE "cluster: {nam: a}\n", "unknown key \"nam\" in cluster; expected: name, join, secret_file", "f:2:11"},
+    {NODE "cluster: {nam: a}\n",
+     "unknown key \"nam\" in cluster; expected: name, join, secret_file, tls, call_deadline", "f:2:11"},
     {NODE "cluster: {name: Prod}\n", "cluster.name" NAME_FORM "\"Prod\"", "f:2:17"},
     {NODE "cluster: {join: \"tcp://a:1\"}\n", "cluster.join must be a list, not a single value", "f:2:17"},
     {NODE "cluster: {join: [a]}\n", "an address of cluster.join" URL_FORM "\"a\"", "f:2:18"},
@@ -260,9 +280,22 @@ static const struct {
      "an address of cluster.join must be an address with a port from 1 to 65535, not \"tcp://a:0\"", "f:2:18"},
     {NODE JOIN "[\"tcp://a:1\"]}\n", "cluster.join needs listen.gossip", "f:2:33"},
     {GOSSIP "cluster: {join: [\"tcp://a:1\"]}\n",
-     "cluster.join needs cluster.secret_file: the nodes of a cluster share one secret", "f:3:17"},
+     "listen.gossip needs cluster.secret_file: the nodes of a cluster share one secret", "f:2:18"},
+    {GOSSIP, "listen.gossip needs cluster.secret_file: the nodes of a cluster share one secret", "f:2:18"},
+    {NODE "cluster: {tls: a}\n", "cluster.tls must be a map of keys and values, not a single value", "f:2:16"},
+    {NODE "cluster: {tls: {ca: a, certificate: b}}\n", "cluster.tls needs \"key\"", "f:2:16"},
+    {NODE "cluster: {tls: {key: a, certificate: b}}\n", "cluster.tls needs \"ca\"", "f:2:16"},
+    {NODE "cluster: {tls: {ca: a, key: b}}\n", "cluster.tls needs \"certificate\"", "f:2:16"},
+    {NODE "cluster: {tls: {ca: \"\", certificate: b, key: c}}\n", "cluster.tls.ca must be a path, not \"\"", "f:2:21"},
+    {NODE "cluster: {tls: {cert: a}}\n", "unknown key \"cert\" in cluster.tls; expected: ca, certificate, key",
+     "f:2:17"},
+    {NODE "cluster: {tls: {ca: a, certificate: b, key: c}}\n", "cluster.tls needs listen.gossip", "f:2:16"},
+    {NODE "cluster: {call_deadline: 20}\n", "cluster.call_deadline must be a duration, as 100ms or 1s, not \"20\"",
+     "f:2:26"},
+    {NODE "cluster: {call_deadline: 11s}\n", "cluster.call_deadline must be from 1ms to 10s, not \"11s\"", "f:2:26"},
+    {NODE "cluster: {call_deadline: 0ms}\n", "cluster.call_deadline must be from 1ms to 10s, not \"0ms\"", "f:2:26"},
     {NODE "cluster: {secret_file: ~}\n", "cluster.secret_file has no value", "f:2:24"},
-    {NODE "regions: {}\n", "regions must have 1 to 64 entries, not 0", "f:2:10"},
+    {NODE "regions: {}\n", "regions must have 1 to 8 entries, not 0", "f:2:10"},
     {NODE "regions: [eu]\n", "regions must be a map of keys and values, not a list", "f:2:10"},
     {NODE "regions: {us: {weight: 1}}\n", "regions must have this node's own region, \"eu\"", "f:2:10"},
     {NODE "regions: {EU: {}}\n", "a region's name" NAME_FORM "\"EU\"", "f:2:11"},
@@ -270,8 +303,8 @@ static const struct {
     {NODE "regions: {eu: 2}\n", "a region must be a map of keys and values, not a single value", "f:2:15"},
     {NODE "regions: {eu: }\n", "a region must be a map of keys and values, not nothing", "f:2:15"},
     {NODE "regions: {eu: {wait: 2}}\n", "unknown key \"wait\" in a region; expected: weight", "f:2:16"},
-    {NODE "regions: {eu: {weight: 0}}\n", "weight must be from 1 to 1000000, not \"0\"", "f:2:24"},
-    {NODE "regions: {eu: {weight: 1000001}}\n", "weight must be from 1 to 1000000, not \"1000001\"", "f:2:24"},
+    {NODE "regions: {eu: {weight: 0}}\n", "regions must have one whose weight is above 0", "f:2:10"},
+    {NODE "regions: {eu: {weight: 1000001}}\n", "weight must be from 0 to 1000000, not \"1000001\"", "f:2:24"},
     {NODE "regions: {eu: {weight: 1.5}}\n", "weight" AMOUNT_FORM "\"1.5\"", "f:2:24"},
     {NODE "limits:\n", "limits has no value", "f:2:8"},
     {NODE "limits: []\n", "limits must be a single value, not a list", "f:2:9"},
@@ -341,8 +374,7 @@ static void as_many_as_allowed_are_read_and_one_more_refused(void **state)
         int max;
     } rows[] = {
         {GOSSIP JOIN "[", "\"tcp://n", ":1\",", "]}\n", "cluster.join has at most 64 addresses, not 65", HR_JOINS_MAX},
-        {NODE "regions: {eu: {},", "r", ": {},", "}\n", "regions must have 1 to 64 entries, not 65",
-         HR_REGIONS_MAX - 1},
+        {NODE "regions: {eu: {},", "r", ": {},", "}\n", "regions must have 1 to 8 entries, not 9", HR_REGIONS_MAX - 1},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct hr_node_config config;
@@ -439,7 +471,7 @@ static void a_node_that_nobody_can_reach_is_doubted(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[256];
-        (void)snprintf(text, sizeof(text), NODE "%s", rows[i].text);
+        (void)snprintf(text, sizeof(text), NODE SECRET "%s", rows[i].text);
         struct hr_node_config config = parse_good(text, "f");
         if ((hr_node_config_doubt(&config) != NULL) != rows[i].is_doubted) {
             fail_msg("row %zu:\n%s", i, text);

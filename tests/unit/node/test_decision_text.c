@@ -21,8 +21,8 @@ static const struct hr_told_decision allowed = {
     .node = TEXT("eu-1"),
     .region = TEXT("eu"),
     .row_count = 2,
-    .rows = {{TEXT("a-longer-name"), true, false, HR_ENFORCE, 100, 98, 0, 40, {0, 0}},
-             {TEXT("jobs"), true, true, HR_ENFORCE, 9007199254740991, 4, 0, 60000, {0x0123456789abcdef, 1}}},
+    .rows = {{TEXT("a-longer-name"), true, false, HR_ENFORCE, 100, 98, 0, 40, {0, 0}, false},
+             {TEXT("jobs"), true, true, HR_ENFORCE, 9007199254740991, 4, 0, 60000, {0x0123456789abcdef, 1}, false}},
 };
 
 static const struct hr_told_decision denied = {
@@ -33,8 +33,8 @@ static const struct hr_told_decision denied = {
     .region = TEXT("eu"),
     .degraded = true,
     .row_count = 2,
-    .rows = {{TEXT("key-rps"), false, false, HR_ENFORCE, 100, 0, 1200, 2000, {0, 0}},
-             {TEXT("trial"), false, false, HR_SHADOW, 50, 0, HR_NEVER_MS, 0, {0, 0}}},
+    .rows = {{TEXT("key-rps"), false, false, HR_ENFORCE, 100, 0, 1200, 2000, {0, 0}, false},
+             {TEXT("trial"), false, false, HR_SHADOW, 50, 0, HR_NEVER_MS, 0, {0, 0}, false}},
 };
 
 static const struct hr_told_decision never = {

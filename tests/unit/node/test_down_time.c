@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "node/control.h"
 #include "node/down_time.h"
 #include "storage/le.h"
 #include "storage/storage_memory.h"
@@ -48,6 +49,16 @@ static void put_clock_record(struct hr_store *store, const char *boot_id, int64_
     hr_store_settle(store);
 }
 
+static void put_own_record(struct hr_store *store, const struct hr_clock *clock)
+{
+    uint8_t memory[512];
+    struct hr_store_batch batch;
+    hr_batch_init(&batch, memory, sizeof(memory));
+    assert_int_equal(hr_down_time_put(clock, &batch), HR_OK);
+    assert_int_equal(hr_store_commit(store, 1, &batch), HR_OK);
+    hr_store_settle(store);
+}
+
 static void assert_near(int64_t is, int64_t wanted)
 {
     if (is < wanted - SLACK_NS || is > wanted + SLACK_NS) {
@@ -67,7 +78,7 @@ static void within_one_boot_a_stepped_clock_changes_nothing(void **state)
         struct hr_down_time down;
         struct hr_problem problem;
         hr_clock_start(&first);
-        assert_true(hr_down_time_write(store, &first, 1, &problem));
+        put_own_record(store, &first);
         hr_ns saved_at = hr_clock_now(&first).steady;
         hr_clock_start(&second);
         second.anchor_ns += steps[i];
@@ -145,6 +156,39 @@ static void no_number_in_the_record_overflows(void **state)
     }
 }
 
+static void on_watched(void *user, const struct hr_store_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        hr_store_watch_result(user, &results[i]);
+    }
+}
+
+/* That a commit was answered is not enough: it must have been answered well. */
+static void a_record_that_did_not_come_to_the_store_is_told(void **state)
+{
+    (void)state;
+    static const enum hr_err errs[] = {HR_OK, HR_E_IO, HR_E_FULL, HR_OK};
+    struct hr_store_watch watch = {0};
+    struct hr_memory_disk *disk = hr_memory_disk_new();
+    assert_non_null(disk);
+    assert_int_equal(uv_mutex_init(&watch.mutex), 0);
+    struct hr_store *store = hr_store_memory_open(disk, on_watched, &watch);
+    assert_non_null(store);
+    for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++) {
+        uint8_t memory[512];
+        struct hr_store_batch batch;
+        struct hr_clock clock;
+        hr_clock_start(&clock);
+        hr_batch_init(&batch, memory, sizeof(memory));
+        assert_int_equal(hr_down_time_put(&clock, &batch), HR_OK);
+        hr_memory_disk_set_faults(disk, (struct hr_memory_faults){.fail_op = errs[i] != HR_OK, .fail_err = errs[i]});
+        assert_int_equal(hr_store_watch_commit(&watch, store, HR_CONTROL_TICKETS | i, &batch), errs[i]);
+    }
+    hr_store_close(store);
+    hr_memory_disk_free(disk);
+    uv_mutex_destroy(&watch.mutex);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +196,7 @@ int main(void)
         cmocka_unit_test(after_a_reboot_the_clock_is_believed_but_not_below_the_time_since_boot),
         cmocka_unit_test(where_nothing_or_nonsense_is_written_it_is_as_after_a_reboot),
         cmocka_unit_test(no_number_in_the_record_overflows),
+        cmocka_unit_test(a_record_that_did_not_come_to_the_store_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #define LIMIT "limits:\n  - name: a\n"
 #define BUCKET LIMIT "    algorithm: token_bucket\n"
 #define BUCKET_RATED BUCKET "    rate: 1/s\n"
+#define GLOBAL BUCKET_RATED "    scope: global\n"
 #define WINDOW LIMIT "    algorithm: fixed_window\n"
 #define QUOTA LIMIT "    algorithm: quota\n"
 #define CONCURRENCY LIMIT "    algorithm: concurrency\n"
@@ -32,6 +33,8 @@
 #define BURST_FORM "burst must be a whole number, as 100, 10k or 2MiB, not "
 #define NO_ZONE "this machine's zoneinfo has no time zone "
 #define QUOTA_FORM "quota must be N/hour, N/day, N/week, N/month or N/year, not "
+
+#define PERCENT_FORM " must be a percentage with at most four decimals, as 20% or 2.5%, not "
 
 #define S UINT64_C(1000000000)
 #define MAX HR_COST_MAX
@@ -116,7 +119,7 @@ static const struct {
     {"limits:\n  - name: a_b\n    algorithm: gcra\n    rate: 1/s\n", NAME_FORM "\"a_b\"", "f:2:11"},
     {BUCKET_RATED "    colour: red\n",
      "unknown key \"colour\" in a limit; expected: name, key, when, algorithm, rate, burst, quota, time_zone, slots, "
-     "ttl, scope, mode, durability, on_unavailable",
+     "ttl, scope, reserve, slack, mode, durability, on_unavailable",
      "f:5:5"},
     {BUCKET_RATED "    rate: 2/s\n", "\"rate\" is given twice; it stands already in line 4", "f:5:5"},
     {BUCKET_RATED "  - name: b\n    algorithm: gcra\n    rate: 1/s\n  - name: a\n    algorithm: gcra\n    rate: 1/s\n",
@@ -208,6 +211,29 @@ static const struct {
     {CONCURRENCY "    slots: 3\n    ttl:\n", "ttl has no value", "f:5:9"},
     {CONCURRENCY "    slots: 3\n    rate: 1/s\n", "concurrency takes no rate; it takes: slots, ttl", "f:5:11"},
     {BUCKET_RATED "    scope: world\n", "scope must be one of region, global, not \"world\"", "f:5:12"},
+    {BUCKET_RATED "    reserve: 20%\n", "reserve needs \"scope: global\"", "f:5:14"},
+    {BUCKET_RATED "    scope: region\n    slack: 0%\n", "slack needs \"scope: global\"", "f:6:12"},
+    {GLOBAL "    reserve: 20\n", "reserve" PERCENT_FORM "\"20\"", "f:6:14"},
+    {GLOBAL "    reserve: \"%\"\n", "reserve" PERCENT_FORM "\"%\"", "f:6:14"},
+    {GLOBAL "    reserve: -1%\n", "reserve" PERCENT_FORM "\"-1%\"", "f:6:14"},
+    {GLOBAL "    reserve: .5%\n", "reserve" PERCENT_FORM "\".5%\"", "f:6:14"},
+    {GLOBAL "    reserve: 5.%\n", "reserve" PERCENT_FORM "\"5.%\"", "f:6:14"},
+    {GLOBAL "    reserve: 05%\n", "reserve" PERCENT_FORM "\"05%\"", "f:6:14"},
+    {GLOBAL "    reserve: 1.23456%\n", "reserve" PERCENT_FORM "\"1.23456%\"", "f:6:14"},
+    {GLOBAL "    reserve: 1.2.3%\n", "reserve" PERCENT_FORM "\"1.2.3%\"", "f:6:14"},
+    {GLOBAL "    reserve: 20%%\n", "reserve" PERCENT_FORM "\"20%%\"", "f:6:14"},
+    {GLOBAL "    reserve: 101%\n", "reserve must be from 0% to 100%, not \"101%\"", "f:6:14"},
+    {GLOBAL "    reserve: 100.0001%\n", "reserve must be from 0% to 100%, not \"100.0001%\"", "f:6:14"},
+    {GLOBAL "    reserve: 99999999999999999999%\n", "reserve must be from 0% to 100%, not \"99999999999999999999%\"",
+     "f:6:14"},
+    {GLOBAL "    reserve:\n", "reserve has no value", "f:6:13"},
+    {GLOBAL "    reserve: [20%]\n", "reserve must be a single value, not a list", "f:6:14"},
+    {GLOBAL "    slack: much\n", "slack" PERCENT_FORM "\"much\"", "f:6:12"},
+    {GLOBAL "    slack: 200%\n", "slack must be from 0% to 100%, not \"200%\"", "f:6:12"},
+    {LIMIT "    algorithm: sliding_log\n    rate: 1/s\n    scope: global\n",
+     "a sliding_log cannot be global: each region would need every request of the others; take sliding_window or "
+     "token_bucket",
+     "f:5:12"},
     {BUCKET_RATED "    mode: off\n", "mode must be one of enforce, shadow, not \"off\"", "f:5:11"},
     {BUCKET_RATED "    durability: disk\n", "durability must be one of periodic, memory, reserved, not \"disk\"",
      "f:5:17"},
@@ -378,6 +404,33 @@ static char kind_letter(const struct hr_pattern *pattern)
     return letters[pattern->negated][pattern->kind];
 }
 
+static void percentages_are_read_exactly(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines;
+        uint32_t reserve_ppm, slack_ppm;
+    } rows[] = {
+        {BUCKET_RATED, 0, 0},
+        {BUCKET_RATED "    scope: region\n", 0, 0},
+        {GLOBAL, 200000, 0},
+        {GLOBAL "    reserve: 0%\n", 0, 0},
+        {GLOBAL "    reserve: 100%\n    slack: 100.0000%\n", 1000000, 1000000},
+        {GLOBAL "    reserve: 0.0001%\n", 1, 0},
+        {GLOBAL "    reserve: 33.3333%\n", 333333, 0},
+        {GLOBAL "    slack: 2.5 %\n", 200000, 25000},
+        {GLOBAL "    slack: 0.05%\n", 200000, 500},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct hr_limits_file *file = parse_good(rows[i].lines);
+        const struct hr_limit *limit = &file->limits[0];
+        if (limit->reserve_ppm != rows[i].reserve_ppm || limit->slack_ppm != rows[i].slack_ppm) {
+            fail_msg("row %zu: reserve %u, slack %u", i, limit->reserve_ppm, limit->slack_ppm);
+        }
+        hr_limits_file_free(file);
+    }
+}
+
 static void every_shape_of_a_condition_is_read(void **state)
 {
     (void)state;
@@ -410,6 +463,8 @@ static const char full[] = "# every key\n"
                            "    rate: 50/s\n"
                            "    burst: 100\n"
                            "    scope: global\n"
+                           "    reserve: 12.5%\n"
+                           "    slack: 5%\n"
                            "    mode: shadow\n"
                            "    durability: reserved\n"
                            "    on_unavailable: deny\n"
@@ -432,6 +487,8 @@ static void whole_file_reads_to_its_limits_in_order(void **state)
     assert_span(first->when[1].attribute, "ip");
     assert_int_equal(first->when[1].patterns[0].cidr.prefix_bits, 8);
     assert_int_equal(first->scope, HR_SCOPE_GLOBAL);
+    assert_int_equal(first->reserve_ppm, 125000);
+    assert_int_equal(first->slack_ppm, 50000);
     assert_int_equal(first->mode, HR_SHADOW);
     assert_int_equal(first->durability, HR_RESERVED);
     assert_int_equal(first->on_unavailable, HR_UNAVAILABLE_DENY);
@@ -643,6 +700,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mistake_is_named_with_its_place),
         cmocka_unit_test(every_algorithm_reads_its_numbers),
+        cmocka_unit_test(percentages_are_read_exactly),
         cmocka_unit_test(every_shape_of_a_condition_is_read),
         cmocka_unit_test(whole_file_reads_to_its_limits_in_order),
         cmocka_unit_test(empty_list_is_a_file_without_limits),

@@ -20,11 +20,12 @@
 static struct hr_histogram decisions, commits;
 
 static const struct hr_metrics_limit limits[] = {
-    {TEXT("key-rps"), 10, 2, 0},
-    {TEXT("odd\"name\\with\nall"), UINT64_MAX, 0, 7},
+    {.name = TEXT("key-rps"), .allowed = 10, .denied = 2},
+    {.name = TEXT("odd\"name\\with\nall"), .allowed = UINT64_MAX, .shadow_denied = 7},
 };
 static const struct hr_metrics_tally methods[] = {{TEXT("check"), 11}, {TEXT("limits.put"), 1}};
 static const struct hr_metrics_tally errors[] = {{TEXT("NOT_FOUND"), 3}};
+static const struct hr_metrics_tally members[] = {{TEXT("alive"), 5}, {TEXT("dead"), 1}};
 static const struct hr_metrics_listener listeners[] = {{TEXT("rpc"), 4, 9, 1}, {TEXT("http"), 1, 2, 0}};
 
 static const struct hr_metrics_source source = {
@@ -44,6 +45,8 @@ static const struct hr_metrics_source source = {
     .reload = {.is_ok = true, .ok_at_unix_ns = UINT64_C(1700000000000000007), .limits_loaded = 2},
     .listeners = listeners,
     .listener_count = 2,
+    .members = {members, 2},
+    .view = 17,
 };
 
 static int fill_histograms(void **state)
@@ -103,6 +106,10 @@ static void every_number_is_told_under_its_name(void **state)
         "\nheadroom_connections{listener=\"rpc\"} 4\n",
         "\nheadroom_connections_accepted_total{listener=\"http\"} 2\n",
         "\nheadroom_connections_refused_total{listener=\"rpc\"} 1\n",
+        "\n# TYPE headroom_members gauge\n",
+        "\nheadroom_members{state=\"alive\"} 5\n",
+        "\nheadroom_members{state=\"dead\"} 1\n",
+        "\nheadroom_members_view 17\n",
     };
     char *text = write_text();
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {

@@ -171,6 +171,19 @@ static const struct {
             "\x81\xa5"
             "scope\x01",
             "scope must be region or global"),
+    REFUSED(THROTTLE,
+            "\x84\xa3"
+            "key\xa1"
+            "k\xa4"
+            "rate\xa3"
+            "1/s\xa5"
+            "scope\xa6"
+            "global\xa9"
+            "algorithm\xab"
+            "sliding_log",
+            "a sliding_log cannot be global"),
+    REFUSED(MEMBERS_FORGET, "\x80", "a key is missing: \"name\""),
+    REFUSED(PEER, "\x81\xa1m\xc4\x00", "unknown key \"m\""), /* as a request: there is nothing to answer */
     REFUSED(RELEASE, "\x80", "a key is missing: \"lease\""),
     REFUSED(RELEASE,
             "\x81\xa5"
@@ -221,6 +234,14 @@ static const struct {
             "\x81\xaa"
             "partitions\x01",
             "partitions must be true or false"),
+    REFUSED(CHAOS_CLOCK,
+            "\x81\xae"
+            "wall_offset_ms\xa1x",
+            "an offset must be a whole number of milliseconds, 366 days at most either way"),
+    REFUSED(CHAOS_CLOCK,
+            "\x81\xb0"
+            "steady_offset_ms\xd3\x80\x00\x00\x00\x00\x00\x00\x00",
+            "an offset must be a whole number of milliseconds, 366 days at most either way"),
     REFUSED(STATUS, "\x81\xa1x\x01", "unknown key \"x\""),
     REFUSED(HOT_KEYS, "\x81\xa1x\x01", "unknown key \"x\""),
     REFUSED(UNKNOWN, "\x81\xa1x\x01", "unknown key \"x\""),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "rpc/message.h"
 #include "rpc/reply.h"
 #include "rpc/told.h"
 #include "tests/unit/rpc/golden.h"
@@ -195,6 +196,42 @@ static void a_newer_nodes_decision_is_read_and_a_flawed_one_is_not(void **state)
     }
 }
 
+/* A refusal between two decisions; then cut short at each length. */
+static void a_check_manys_answer_holds_decisions_and_refusals(void **state)
+{
+    (void)state;
+    static char bytes[HR_DECISION_BYTES_MAX];
+    static struct hr_told_decision told;
+    struct hr_packer packer = {.at = bytes, .room = sizeof(bytes)};
+    struct hr_fault fault;
+    hr_fault_set(&fault, HR_CODE_RESOURCE_EXHAUSTED, "no room");
+    pack_told(&packer, NONE);
+    size_t begin = packer.wanted;
+    hr_pack_refusal(&packer, &fault);
+    size_t end = packer.wanted;
+    pack_told(&packer, NONE);
+    static const char text[] = "\x81\xa5"
+                               "error"
+                               "\xbb"
+                               "RESOURCE_EXHAUSTED: no room";
+    assert_int_equal(end - begin, sizeof(text) - 1);
+    assert_memory_equal(bytes + begin, text, end - begin);
+    struct hr_unpacker in = {hr_packer_bytes(&packer)};
+    for (int i = 0; i < 3; i++) {
+        bool is_fault = i != 1;
+        fault.bytes = 0;
+        assert_int_equal(hr_unpack_outcome(&in, &told, &fault, &is_fault), HR_OK);
+        assert_int_equal(is_fault, i == 1);
+        assert_true(i == 1 ? fault.code == HR_CODE_RESOURCE_EXHAUSTED : told.action == HR_DENY);
+    }
+    assert_true(hr_span_equal(hr_fault_text(&fault), HR_SPAN("")) && in.left.bytes == 0);
+    for (size_t length = 0; length < end - begin; length++) {
+        bool is_fault;
+        in.left = (struct hr_span){bytes + begin, length};
+        assert_int_not_equal(hr_unpack_outcome(&in, &told, &fault, &is_fault), HR_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +240,7 @@ int main(void)
         cmocka_unit_test(the_largest_decision_has_room_and_is_read_back),
         cmocka_unit_test(names_of_more_than_64_bytes_are_no_origin),
         cmocka_unit_test(a_newer_nodes_decision_is_read_and_a_flawed_one_is_not),
+        cmocka_unit_test(a_check_manys_answer_holds_decisions_and_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "storage/images.h"
 #include "storage/le.h"
 #include "storage/record.h"
+#include "storage/segment.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define GOLDEN_DIR "tests/golden/record/"
@@ -67,11 +68,16 @@ static struct hr_lease_image lease(void)
 
 static void seal_counter(struct sealed *sealed)
 {
-    uint8_t payload[HR_COUNTER_BYTES_MAX];
+    uint8_t payload[HR_SEGMENT_BYTES_MAX];
     struct hr_counter_image saved = counter();
-    size_t bytes = hr_counter_encode(&saved, payload);
-    assert_int_equal(bytes, HR_COUNTER_BYTES_MIN + 2 * 12);
-    seal(sealed, hr_store_key_of_id(HR_RECORD_COUNTER, id), payload, bytes);
+    struct hr_segment_writer writer;
+    hr_segment_clear(&writer, payload);
+    hr_segment_put(&writer, &saved);
+    hr_segment_forget(&writer, other_id, saved.saved_at);
+    saved.id = other_id;
+    saved.entry_count = 0;
+    hr_segment_put(&writer, &saved);
+    seal(sealed, hr_segment_key(0x0123456789abcdef), payload, writer.used);
 }
 
 static void seal_lease(struct sealed *sealed)
@@ -104,7 +110,7 @@ static const struct {
     const char *name;
     void (*seal)(struct sealed *sealed);
 } kinds[] = {
-    {"counter", seal_counter}, {"lease", seal_lease},       {"reply", seal_reply},
+    {"segment", seal_counter}, {"lease", seal_lease},       {"reply", seal_reply},
     {"limit", seal_limit},     {"identity", seal_identity},
 };
 
@@ -194,7 +200,7 @@ static void a_value_under_the_key_of_another_is_corrupt(void **state)
     struct sealed sealed;
     struct hr_record record;
     seal_counter(&sealed);
-    sealed.key = hr_store_key_of_id(HR_RECORD_COUNTER, other_id);
+    sealed.key = hr_segment_key(1);
     assert_int_equal(decode(&sealed, &record), HR_E_CORRUPT);
     sealed.key.bytes = 0;
     assert_int_equal(decode(&sealed, &record), HR_E_CORRUPT);

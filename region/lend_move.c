@@ -1,0 +1,447 @@
+#include <string.h>
+
+#include "base/u128.h"
+#include "region/cap_mutant.h"
+#include "region/lend_plan.h"
+#include "region/lend_state.h"
+
+/* Demand is averaged over this long: 150 ms, or four tokens' time where tokens are rarer. */
+#define AVERAGE_NS (150 * HR_NS_PER_MS)
+
+/* Looks that are closer together than this say nothing. */
+#define LOOK_NS (10 * HR_NS_PER_MS)
+
+hr_ns hr_lend_average_ns(const struct hr_lend *lend)
+{
+    const struct hr_lend_rule *rule = lend->rule;
+    return hr_max(AVERAGE_NS, hr_mul_div((int64_t)rule->scale.period_ns, 4 * rule->token, rule->rate));
+}
+
+/* A count of n tokens in twice the average's time has a deviation of sqrt(n); two of them, as a rate:
+ * 2 sqrt(rate x token x P / (2 x average)) / P x P = 2 sqrt(rate) sqrt(token) sqrt(P / (2 x average)). */
+int64_t hr_lend_noise(const struct hr_lend *lend, int64_t rate)
+{
+    int64_t average = 2 * hr_lend_average_ns(lend);
+    int64_t ratio_q16 = hr_mul_div((int64_t)lend->rule->scale.period_ns, 1 << 16, average);
+    int64_t scale_q8 = (int64_t)(hr_isqrt((uint64_t)ratio_q16) * hr_isqrt((uint64_t)lend->rule->token));
+    return hr_mul_div((int64_t)hr_isqrt((uint64_t)rate), 2 * scale_q8, 1 << 8);
+}
+
+/* Of a pooled counter: who asks for less than this is not asking (any more). */
+static int64_t least_claim(const struct hr_lend *lend)
+{
+    return lend->rule->rate / 16;
+}
+
+static bool is_full(const struct hr_lend *lend)
+{
+    const struct hr_share *share = lend->share;
+    return share->price.cap >= lend->rule->token && share->level >= share->price.cap - share->price.cap / 8;
+}
+
+/* demand = (demand x average + what was asked in dt) / (average + dt). No more than the whole rate can be of use; and a
+ * bucket that is nearly full proves that its rate suffices. */
+static void look_at_demand(struct hr_lend *lend, hr_ns now)
+{
+    struct hr_share *share = lend->share;
+    hr_ns dt = now - lend->demand_at, average = hr_lend_average_ns(lend);
+    if (dt < LOOK_NS) {
+        return;
+    }
+    struct hr_u128 sum = hr_u128_mul((uint64_t)lend->demand, (uint64_t)average);
+    sum = hr_u128_add(sum, hr_u128_mul((uint64_t)share->asked, lend->rule->scale.period_ns));
+    sum = hr_u128_div(sum, (uint64_t)(average + dt));
+    lend->demand = (int64_t)hr_u128_saturate(sum, (uint64_t)lend->rule->rate);
+    lend->demand_at = now;
+    share->asked = 0;
+    if (is_full(lend) && !lend->rule->is_pooled) {
+        lend->demand = hr_min(lend->demand, hr_max(share->price.mint, hr_lend_home_rate(lend, lend->self)));
+    }
+}
+
+static bool is_in_reach(const struct hr_lend *lend, uint32_t k, const struct hr_lend_context *context)
+{
+    const struct hr_cap_link *link = context->links[k];
+    return k != lend->self && link != NULL && hr_cap_link_is_up(link, context->times, context->now);
+}
+
+static void view_of(const struct hr_lend *lend, const struct hr_lend_context *context, struct hr_lend_view *ret_view)
+{
+    *ret_view = (struct hr_lend_view){
+        .count = lend->rule->count,
+        .self = lend->self,
+        .reserve_permille = lend->rule->reserve_permille,
+    };
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        ret_view->weights[k] = lend->rule->weights[k];
+        if (k == lend->self || is_in_reach(lend, k, context)) {
+            ret_view->homes[k] = hr_lend_home_rate(lend, k);
+            ret_view->demands[k] = k == lend->self ? lend->demand : lend->debts[k].demand;
+        }
+    }
+}
+
+/* Deals depth out in whole tokens: one to each who asks, those who ask most first, and what is left by their parts. Who
+ * holds one already counts half as much again, so that a token does not go to and fro. */
+static void deal(const struct hr_lend *lend, const int64_t *fair, int64_t *ret_tokens)
+{
+    const struct hr_lend_rule *rule = lend->rule;
+    int64_t left = hr_lend_home_depth(lend) / rule->token, claims[HR_REGIONS_MAX] = {0}, more[HR_REGIONS_MAX];
+    for (uint32_t k = 0; k < rule->count; k++) {
+        bool holds = k == lend->self ? lend->share->price.cap >= rule->token : lend->loans[k].depth_top >= rule->token;
+        claims[k] = fair[k] <= least_claim(lend) ? 0 : fair[k] + (holds ? fair[k] / 2 : 0);
+        ret_tokens[k] = 0;
+    }
+    memcpy(more, claims, sizeof more);
+    for (; left > 0; left--) {
+        uint32_t best = 0;
+        for (uint32_t k = 1; k < rule->count; k++) {
+            best = claims[k] > claims[best] ? k : best;
+        }
+        if (claims[best] <= 0) {
+            break;
+        }
+        ret_tokens[best] = 1;
+        claims[best] = 0;
+    }
+    for (uint32_t k = 0; k < rule->count; k++) {
+        more[k] = ret_tokens[k] > 0 ? fair[k] : 0;
+    }
+    int64_t parts[HR_REGIONS_MAX];
+    hr_split(rule->count, more, left, 0, parts);
+    for (uint32_t k = 0; k < rule->count; k++) {
+        ret_tokens[k] += parts[k];
+    }
+}
+
+/* Of a pooled counter: rate goes to those who hold depth and have room in it, by their fair parts; a full bucket would
+ * only overflow. */
+static void wish_pooled(const struct hr_lend *lend, const int64_t *fair, struct hr_lend_wish *wish)
+{
+    int64_t tokens[HR_REGIONS_MAX], holders[HR_REGIONS_MAX], rates[HR_REGIONS_MAX];
+    deal(lend, fair, tokens);
+    bool any = false;
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        bool has_room = !(k == lend->self ? is_full(lend) : lend->debts[k].is_full);
+        holders[k] = tokens[k] > 0 && has_room ? fair[k] : 0;
+        any |= holders[k] > 0;
+    }
+    for (uint32_t k = 0; k < lend->rule->count && !any; k++) {
+        holders[k] = tokens[k] > 0 ? fair[k] : 0;
+    }
+    hr_split(lend->rule->count, holders, hr_lend_home_rate(lend, lend->self), 0, rates);
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        wish->rate[k] = k == lend->self ? 0 : rates[k];
+        wish->depth[k] = k == lend->self ? 0 : tokens[k] * lend->rule->token;
+    }
+}
+
+/* Depth goes with rate: of what may be lent of the one, the same part as of the other. */
+static void wish_depth(const struct hr_lend *lend, const struct hr_cap_times *times, struct hr_lend_wish *wish)
+{
+    int64_t rate_max = hr_lend_home_rate(lend, lend->self) - hr_lend_reserve(lend), sum = 0;
+    int64_t depth_max = hr_lend_home_depth(lend) - hr_lend_kept(lend) - hr_lend_room(lend, times);
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        sum += wish->rate[k];
+    }
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        wish->rate[k] = sum > rate_max ? hr_mul_div(wish->rate[k], hr_max(0, rate_max), sum) : wish->rate[k];
+        wish->depth[k] = rate_max > 0 ? hr_mul_div(wish->rate[k], hr_max(0, depth_max), rate_max) : 0;
+    }
+}
+
+void hr_lend_wish(const struct hr_lend *lend, const struct hr_lend_context *context, struct hr_lend_wish *ret_wish)
+{
+    struct hr_lend_view view;
+    struct hr_lend_plan plan;
+    view_of(lend, context, &view);
+    hr_lend_plan(&view, &plan);
+    memset(ret_wish, 0, sizeof *ret_wish);
+    memcpy(ret_wish->rate, plan.gives, sizeof plan.gives);
+    memcpy(ret_wish->gets, plan.gets, sizeof plan.gets);
+    memcpy(ret_wish->shortage, plan.shortage, sizeof plan.shortage);
+    if (lend->rule->is_pooled) {
+        wish_pooled(lend, plan.fair, ret_wish);
+    } else {
+        wish_depth(lend, context->times, ret_wish);
+    }
+}
+
+/* A change of a loan that is worth a message: at once if it is large, else once in a while. */
+static bool is_settled(const struct hr_lend *lend, const struct hr_lend_loan *loan, hr_ns now)
+{
+    hr_ns token_ns = hr_mul_div((int64_t)lend->rule->scale.period_ns, 2 * lend->rule->token, lend->rule->rate);
+    return now - loan->changed_at > hr_max(HR_NS_PER_S, token_ns);
+}
+
+static int64_t large_change(const struct hr_lend *lend)
+{
+    int64_t home = hr_lend_home_rate(lend, lend->self);
+    return hr_max(home / 16, hr_min(hr_lend_noise(lend, lend->demand), home / 4));
+}
+
+static bool is_too_large(const struct hr_lend *lend, const struct hr_lend_loan *loan, int64_t want, int64_t want_depth,
+                         hr_ns now)
+{
+    int64_t home = hr_lend_home_rate(lend, lend->self), rate = loan->grant.rate;
+    if (lend->rule->is_pooled) {
+        return want_depth < loan->grant.depth || (want == 0 && rate > 0) || want + home / 16 < rate;
+    }
+    int64_t band = is_settled(lend, loan, now) ? hr_max(home / 50, rate / 32) : hr_max(large_change(lend), rate / 16);
+    return want + band < rate || (want == 0 && rate > 0);
+}
+
+/* Recalls what is too large. Mostly the borrower has given it back by itself within the grace. */
+static void lower(struct hr_lend *lend, const struct hr_lend_wish *wish, const struct hr_lend_context *context)
+{
+    hr_ns now = context->now, grace = lend->rule->is_pooled ? 0 : context->times->grace;
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        struct hr_lend_loan *loan = &lend->loans[k];
+        if (!is_too_large(lend, loan, wish->rate[k], wish->depth[k], now)) {
+            loan->large_since = HR_CAP_LONG_AGO;
+            continue;
+        }
+        loan->large_since = loan->large_since == HR_CAP_LONG_AGO ? now : loan->large_since;
+        if (now - loan->large_since < grace) {
+            continue;
+        }
+        loan->recalled_at = loan->rate_top == loan->grant.rate ? now : loan->recalled_at;
+        loan->large_since = HR_CAP_LONG_AGO;
+        loan->grant.rate = hr_min(loan->grant.rate, wish->rate[k]);
+        loan->grant.depth = hr_min(loan->grant.depth, wish->depth[k]);
+        loan->grant.number++;
+        loan->grant.tokens = loan->returned = 0;
+        loan->changed_at = now;
+        if (HR_IS_MUTANT(HR_MUTANT_NO_ACK)) {
+            loan->rate_top = loan->grant.rate;
+            loan->depth_top = loan->grant.depth;
+        }
+    }
+}
+
+/* How much of a wish for more there is room for. */
+static int64_t part_of(int64_t more, int64_t all_more, int64_t room)
+{
+    if (more <= 0 || room <= 0) {
+        return 0;
+    }
+    return all_more > room ? hr_mul_div(more, room, all_more) : more;
+}
+
+/* Tokens that go with a slice: the part of those above the kept that the slice is of the depth above it. */
+static int64_t tokens_in(const struct hr_lend *lend, int64_t slice)
+{
+    int64_t kept = hr_lend_kept(lend), level = lend->share->level, cap = lend->share->price.cap;
+    if (slice <= 0 || level <= kept || cap <= kept) {
+        return 0;
+    }
+    return hr_min(hr_mul_div(level - kept, slice, cap - kept), hr_min(slice, level - kept));
+}
+
+static void raise_one(struct hr_lend *lend, uint32_t k, int64_t rate_more, int64_t depth_more, hr_ns now)
+{
+    struct hr_lend_loan *loan = &lend->loans[k];
+    int64_t rate = rate_more > 0 ? loan->rate_top + rate_more : loan->grant.rate;
+    int64_t depth = depth_more > 0 ? loan->depth_top + depth_more : loan->grant.depth;
+    int64_t slice = hr_max(0, depth - loan->depth_top), tokens = tokens_in(lend, slice);
+    lend->share->level -= tokens; /* out of here before it is told */
+    loan->grant.rate = rate;
+    loan->grant.depth = depth;
+    loan->rate_top = hr_max(loan->rate_top, rate);
+    loan->depth_top = hr_max(loan->depth_top, depth);
+    loan->grant.number++;
+    loan->grant.tokens = tokens;
+    loan->returned = 0;
+    loan->changed_at = now;
+}
+
+/* Is a raise of this size worth telling, and in order? While a lowering is pending there is none. */
+static bool is_worth_raising(const struct hr_lend *lend, const struct hr_lend_loan *loan, int64_t rate_more,
+                             int64_t depth_more, hr_ns now)
+{
+    int64_t home = hr_lend_home_rate(lend, lend->self);
+    if (lend->rule->is_pooled) {
+        return depth_more >= lend->rule->token || (loan->depth_top > 0 && rate_more > home / 16);
+    }
+    int64_t rate = loan->rate_top + rate_more;
+    return rate_more > 0 && rate > loan->grant.rate + (is_settled(lend, loan, now) ? home / 100 : large_change(lend));
+}
+
+/* Lends more: only out of what nobody may be using. */
+static void raise(struct hr_lend *lend, const struct hr_lend_wish *wish, const struct hr_lend_context *context)
+{
+    struct hr_price lent = hr_lend_lent(lend);
+    int64_t rate_room = hr_lend_home_rate(lend, lend->self) - hr_lend_reserve(lend) - lent.mint;
+    int64_t depth_room = hr_lend_home_depth(lend) - hr_lend_kept(lend) - lent.cap;
+    int64_t all_rate = 0, all_depth = 0;
+    depth_room -= hr_max(0, hr_lend_room(lend, context->times));
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        all_rate += hr_max(0, wish->rate[k] - lend->loans[k].rate_top);
+        all_depth += hr_max(0, wish->depth[k] - lend->loans[k].depth_top);
+    }
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        const struct hr_lend_loan *loan = &lend->loans[k];
+        if (!is_in_reach(lend, k, context)) {
+            continue;
+        }
+        int64_t rate_more = part_of(wish->rate[k] - loan->rate_top, all_rate, rate_room);
+        int64_t depth_more = part_of(wish->depth[k] - loan->depth_top, all_depth, depth_room);
+        if (lend->rule->is_pooled) {
+            depth_more -= depth_more % lend->rule->token;
+        }
+        if (is_worth_raising(lend, loan, rate_more, depth_more, context->now)) {
+            raise_one(lend, k, rate_more, depth_more, context->now);
+            hr_lend_reprice(lend, context);
+        }
+    }
+}
+
+/* What stands above the kept tokens of a region that is not short would overflow. It goes to those who are short; the
+ * room that it takes stays taken until they have it. */
+static void give_parcels(struct hr_lend *lend, const struct hr_lend_wish *wish, const struct hr_lend_context *context)
+{
+    struct hr_share *share = lend->share;
+    int64_t kept = hr_lend_kept(lend), room = hr_lend_room(lend, context->times), on_its_way = 0, short_of = 0;
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        on_its_way += hr_lend_on_its_way(&lend->loans[k]);
+        short_of += is_in_reach(lend, k, context) ? wish->shortage[k] : 0;
+    }
+    int64_t depth_left = hr_lend_home_depth(lend) - kept - hr_lend_lent(lend).cap;
+    int64_t give = hr_min(hr_min(share->level - kept, room - on_its_way), depth_left);
+    bool is_worth_it = give > 0 && give >= hr_max(room / 3, hr_min(room, lend->rule->token));
+    if (short_of <= 0 || lend->demand >= share->price.mint || !is_worth_it) {
+        return;
+    }
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        if (is_in_reach(lend, k, context)) {
+            int64_t parcel = hr_mul_div(give, wish->shortage[k], short_of);
+            share->level -= parcel;
+            lend->loans[k].grant.parcels += (uint64_t)parcel;
+        }
+    }
+    hr_lend_reprice(lend, context);
+}
+
+/* Gives back unasked what this region should have no longer, tokens and all. */
+static void give_back(struct hr_lend *lend, const struct hr_lend_wish *wish, const struct hr_lend_context *context)
+{
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        struct hr_lend_debt *debt = &lend->debts[k];
+        int64_t keep = wish->gets[k] + wish->gets[k] / 16;
+        if (lend->rule->is_pooled) {
+            keep = lend->demand <= least_claim(lend) ? 0 : debt->rate;
+        }
+        if ((debt->rate == 0 && debt->depth == 0) || keep >= debt->rate - debt->rate / 32) {
+            continue;
+        }
+        int64_t depth = debt->rate > 0 ? hr_mul_div(debt->depth, keep, debt->rate) : 0;
+        int64_t tokens = tokens_in(lend, debt->depth - depth);
+        lend->share->level -= tokens;
+        debt->returned += tokens;
+        debt->depth = depth;
+        debt->rate = keep;
+        hr_lend_reprice(lend, context);
+    }
+}
+
+void hr_lend_move(struct hr_lend *lend, const struct hr_lend_context *context)
+{
+    struct hr_lend_wish wish;
+    look_at_demand(lend, context->now);
+    hr_lend_wish(lend, context, &wish);
+    if (lend->quarantine_until == HR_CAP_LONG_AGO) {
+        lower(lend, &wish, context);
+        hr_lend_reprice(lend, context);
+        raise(lend, &wish, context);
+        give_parcels(lend, &wish, context);
+    }
+    give_back(lend, &wish, context);
+}
+
+/* Somebody's demand nears its home, or something is lent or borrowed. */
+bool hr_lend_is_hot(const struct hr_lend *lend, const struct hr_lend_context *context)
+{
+    if (lend->quarantine_until != HR_CAP_LONG_AGO || lend->epoch != lend->epoch_done) {
+        return true;
+    }
+    for (uint32_t k = 0; k < lend->rule->count; k++) {
+        int64_t home = lend->homes.rate[k], demand = k == lend->self ? lend->demand : lend->debts[k].demand;
+        bool is_reported = k == lend->self || is_in_reach(lend, k, context);
+        if ((is_reported && demand > home - home / 10 + lend->rule->rate / 256) || lend->debts[k].rate > 0 ||
+            lend->debts[k].depth > 0 || lend->loans[k].zombie_rate > 0 || hr_lend_has_loan(lend, k)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void fill(const struct hr_lend *lend, uint32_t to, struct hr_lend_record *record)
+{
+    const struct hr_lend_loan *loan = &lend->loans[to];
+    const struct hr_lend_debt *debt = &lend->debts[to];
+    *record = (struct hr_lend_record){
+        .demand = lend->demand,
+        .is_full = is_full(lend),
+        .asks = lend->quarantine_until != HR_CAP_LONG_AGO && (lend->heard >> to & 1) == 0,
+        .has_grant = loan->grant.number != 0 || loan->grant.parcels != 0,
+        .has_answer = debt->number != 0 || debt->parcels != 0,
+        .grant = loan->grant,
+        .answer = {debt->session, debt->number, debt->rate, debt->depth, debt->returned, debt->parcels},
+    };
+    if (!record->has_grant) {
+        record->grant = (struct hr_lend_grant){0};
+    }
+    if (!record->has_answer) {
+        record->answer = (struct hr_lend_answer){0};
+    }
+}
+
+/* Does the record say something about loans that the last one did not? */
+static bool has_changed(const struct hr_lend_told *told, const struct hr_lend_record *record, uint32_t session)
+{
+    const struct hr_lend_grant *grant = &record->grant, *old_grant = &told->record.grant;
+    const struct hr_lend_answer *answer = &record->answer, *old_answer = &told->record.answer;
+    bool is_new_grant = told->session != session
+                            ? record->has_grant
+                            : grant->number != old_grant->number || grant->parcels != old_grant->parcels;
+    bool is_new_answer = answer->session != old_answer->session
+                             ? record->has_answer
+                             : answer->number != old_answer->number || answer->rate != old_answer->rate ||
+                                   answer->depth != old_answer->depth || answer->parcels != old_answer->parcels;
+    return is_new_grant || is_new_answer;
+}
+
+static int64_t distance(int64_t a, int64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+bool hr_lend_tell(struct hr_lend *lend, uint32_t to, uint32_t letter, const struct hr_lend_context *context,
+                  struct hr_lend_record *ret_record)
+{
+    struct hr_lend_told *told = &lend->told[to];
+    struct hr_lend_record record;
+    const struct hr_cap_link *link = context->links[to];
+    hr_ns since = context->now - told->at;
+    fill(lend, to, &record);
+    int64_t band =
+        hr_max(hr_max(lend->rule->rate / 64, told->record.demand / 8), hr_lend_noise(lend, told->record.demand));
+    bool is_hot = hr_lend_is_hot(lend, context);
+    bool has_turned = lend->rule->is_pooled && record.is_full != told->record.is_full;
+    bool has_moved =
+        is_hot && (has_turned || distance(record.demand, told->record.demand) > band || since > 10 * HR_NS_PER_S);
+    bool is_lost = told->letter != 0 && !hr_cap_link_has_arrived(link, told->letter) && since > context->times->retry;
+    bool is_asking = record.asks && since > context->times->retry;
+    if (!has_changed(told, &record, link->session) && !has_moved && !is_lost && !is_asking && !told->is_owed) {
+        return false;
+    }
+    /* A slow limit is not worth a letter at each tick: two records in the time of a token will do. */
+    hr_ns token_ns = hr_mul_div((int64_t)lend->rule->scale.period_ns, lend->rule->token, lend->rule->rate);
+    if (since < hr_min(token_ns / (lend->rule->is_pooled ? 8 : 2), context->times->lease / 8) &&
+        token_ns > 10 * HR_NS_PER_MS && !told->is_owed) {
+        return false;
+    }
+    *told = (struct hr_lend_told){.record = record, .letter = letter, .session = link->session, .at = context->now};
+    *ret_record = record;
+    return true;
+}

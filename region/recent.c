@@ -1,0 +1,54 @@
+#include "region/recent.h"
+
+#include "base/hash.h"
+
+void hr_recent_init(struct hr_recent *recent, uint32_t count_max, struct hr_bump *bump)
+{
+    *recent = (struct hr_recent){.count_max = count_max};
+    recent->entries = hr_bump_take(bump, (size_t)count_max + 1, sizeof(struct hr_recent_entry), 64);
+    recent->buckets = hr_bump_take(bump, count_max, sizeof(uint32_t), 64);
+}
+
+static uint32_t *bucket_of(const struct hr_recent *recent, uint64_t first, uint64_t second)
+{
+    const uint64_t pair[2] = {first, second};
+    return &recent->buckets[hr_plain_hash(pair, sizeof(pair), 0) & (recent->count_max - 1)];
+}
+
+bool hr_recent_find(const struct hr_recent *recent, uint64_t first, uint64_t second, uint8_t *ret_value)
+{
+    uint32_t number = *bucket_of(recent, first, second);
+    while (number != 0) {
+        const struct hr_recent_entry *entry = &recent->entries[number];
+        if (entry->first == first && entry->second == second) {
+            *ret_value = entry->value;
+            return true;
+        }
+        number = entry->chain;
+    }
+    return false;
+}
+
+static void unlink_entry(struct hr_recent *recent, uint32_t number)
+{
+    const struct hr_recent_entry *entry = &recent->entries[number];
+    uint32_t *link = bucket_of(recent, entry->first, entry->second);
+    while (*link != number) {
+        link = &recent->entries[*link].chain;
+    }
+    *link = entry->chain;
+}
+
+void hr_recent_add(struct hr_recent *recent, uint64_t first, uint64_t second, uint8_t value)
+{
+    uint32_t number = recent->next + 1;
+    if (recent->count == recent->count_max) {
+        unlink_entry(recent, number);
+    } else {
+        recent->count++;
+    }
+    uint32_t *bucket = bucket_of(recent, first, second);
+    recent->entries[number] = (struct hr_recent_entry){first, second, *bucket, value};
+    *bucket = number;
+    recent->next = number % recent->count_max;
+}

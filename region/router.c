@@ -1,0 +1,828 @@
+#include "region/router.h"
+
+#include <string.h>
+
+#include "region/blocks.h"
+#include "region/call_wire.h"
+#include "region/recent.h"
+#include "rpc/message.h"
+#include "rpc/params.h"
+
+/* What is kept is looked at again so soon. */
+#define AGAIN_NS (HR_NS_PER_MS / 2)
+
+/* Calls and answers of one letter together; one that is longer goes alone. */
+#define LETTER_BYTES 65536U
+
+/* Of what is left of a deadline the owner has one part of so many: the rest is for the ways there and back. */
+#define WAY_PARTS 2
+
+#define NONE UINT32_MAX
+
+enum job_state { FREE, READY, KEPT, LOCAL, ASKING, ANSWERED, OVER };
+
+/* One request on its way: a client's, one of a client's check_many, or another node's. */
+struct job {
+    enum job_state state;
+    uint64_t id; /* names this use of the entry: its index is id modulo the count */
+    enum hr_method method;
+    uint8_t hops;  /* how often it was sent before it came here; 0: it is a client's */
+    bool is_fault; /* the answer is one */
+    bool is_queued, is_out;
+    struct hr_kept params, answer;
+    hr_ns deadline, resume_at, keep_until;
+    uint64_t origin, origin_id; /* of another node's: who waits, and its name there */
+    uint64_t target, silent;    /* ASKING: who was asked; who has not answered before */
+    uint64_t via;               /* of another node's: who sent it here */
+    struct hr_asker asker;      /* of a client's */
+    uint32_t gather;            /* of a check_many; NONE: it is a request by itself */
+    uint32_t next_part;         /* of the same check_many */
+    uint32_t next, next_out;    /* of the ready, answered or free list; of those that are to be sent */
+    uint32_t place;             /* in `active` */
+};
+
+/* A client's check_many, whose parts are jobs. */
+struct gather {
+    struct hr_asker asker;
+    uint32_t first, last; /* parts, in order */
+    uint32_t count, left;
+    uint32_t next; /* of the answered or free list */
+};
+
+struct list {
+    uint32_t head, tail;
+};
+
+struct hr_router {
+    struct hr_router_config config;
+    struct hr_blocks blocks;
+    struct hr_recent seen; /* calls of other nodes */
+    struct job *jobs;
+    uint32_t *active;
+    uint32_t active_count, job_fresh, job_free, gather_free, kept_count;
+    struct gather *gathers;
+    struct list ready, answered, gathered, out;
+    struct hr_router_counts counts;
+    struct hr_params params, part; /* scratch */
+    struct hr_touches touches;
+    struct hr_decision decision;
+    uint8_t letter[HR_LETTER_BYTES_MAX];
+};
+
+#define GATHERS_MAX 64U
+
+/* --- memory --- */
+
+struct hr_router *hr_router_init(const struct hr_router_config *config, struct hr_bump *bump)
+{
+    struct hr_router parts = {.config = *config, .job_free = NONE};
+    struct hr_router *router = hr_bump_take(bump, 1, sizeof(*router), 64);
+    parts.config.deadline_ns = config->deadline_ns > 0 ? config->deadline_ns : HR_CALL_DEADLINE_NS;
+    hr_blocks_init(&parts.blocks, 2 * config->jobs_max, bump);
+    uint32_t recent = 1024;
+    while (recent < 4 * config->jobs_max) {
+        recent *= 2;
+    }
+    hr_recent_init(&parts.seen, recent, bump);
+    parts.jobs = hr_bump_take(bump, config->jobs_max, sizeof(struct job), 64);
+    parts.active = hr_bump_take(bump, config->jobs_max, sizeof(uint32_t), 64);
+    parts.gathers = hr_bump_take(bump, GATHERS_MAX, sizeof(struct gather), 64);
+    parts.ready = parts.answered = parts.gathered = parts.out = (struct list){NONE, NONE};
+    if (router == NULL) {
+        return NULL;
+    }
+    *router = parts;
+    for (uint32_t i = 0; i < GATHERS_MAX; i++) {
+        router->gathers[i].next = i + 1 < GATHERS_MAX ? i + 1 : NONE;
+    }
+    return router;
+}
+
+static uint32_t index_of(const struct hr_router *router, const struct job *job)
+{
+    return (uint32_t)(job - router->jobs);
+}
+
+static struct job *new_job(struct hr_router *router, enum hr_method method, struct hr_span params)
+{
+    uint32_t index = router->job_free;
+    struct hr_kept kept;
+    bool is_free = index != NONE || router->job_fresh < router->config.jobs_max;
+    if (!is_free || params.bytes > HR_CALL_PARAMS_BYTES_MAX || !hr_blocks_keep(&router->blocks, params, &kept)) {
+        router->counts.refused++;
+        return NULL;
+    }
+    if (index != NONE) {
+        router->job_free = router->jobs[index].next;
+    } else {
+        index = router->job_fresh++;
+        router->jobs[index].id = router->config.first_id / router->config.jobs_max * router->config.jobs_max + index;
+    }
+    struct job *job = &router->jobs[index];
+    uint64_t id = job->id + router->config.jobs_max;
+    *job = (struct job){.id = id, .method = method, .params = kept, .gather = NONE, .next_part = NONE};
+    job->place = router->active_count;
+    router->active[router->active_count++] = index;
+    return job;
+}
+
+static void free_job(struct hr_router *router, struct job *job)
+{
+    hr_blocks_free(&router->blocks, &job->params);
+    hr_blocks_free(&router->blocks, &job->answer);
+    if (job->is_out) {
+        job->state = OVER; /* flush frees it */
+        return;
+    }
+    uint32_t last = router->active[--router->active_count];
+    router->active[job->place] = last;
+    router->jobs[last].place = job->place;
+    job->state = FREE;
+    job->next = router->job_free;
+    router->job_free = index_of(router, job);
+}
+
+static struct job *find_job(struct hr_router *router, uint64_t id)
+{
+    struct job *job = &router->jobs[id % router->config.jobs_max];
+    return job->state != FREE && job->state != OVER && job->id == id ? job : NULL;
+}
+
+static void push_job(struct hr_router *router, struct list *list, struct job *job)
+{
+    uint32_t index = index_of(router, job);
+    job->next = NONE;
+    if (list->tail == NONE) {
+        list->head = index;
+    } else {
+        router->jobs[list->tail].next = index;
+    }
+    list->tail = index;
+}
+
+static struct job *pop_job(struct hr_router *router, struct list *list)
+{
+    if (list->head == NONE) {
+        return NULL;
+    }
+    struct job *job = &router->jobs[list->head];
+    list->head = job->next;
+    list->tail = list->head == NONE ? NONE : list->tail;
+    return job;
+}
+
+static void make_ready(struct hr_router *router, struct job *job)
+{
+    router->kept_count -= job->state == KEPT;
+    job->state = READY;
+    push_job(router, &router->ready, job);
+}
+
+static void put_out(struct hr_router *router, struct job *job)
+{
+    if (job->is_out) {
+        return;
+    }
+    uint32_t index = index_of(router, job);
+    job->is_out = true;
+    job->next_out = NONE;
+    if (router->out.tail == NONE) {
+        router->out.head = index;
+    } else {
+        router->jobs[router->out.tail].next_out = index;
+    }
+    router->out.tail = index;
+}
+
+/* --- answers --- */
+
+static void answer_part(struct hr_router *router, struct job *job)
+{
+    struct gather *gather = &router->gathers[job->gather];
+    if (--gather->left > 0) {
+        return;
+    }
+    gather->next = NONE;
+    if (router->gathered.tail == NONE) {
+        router->gathered.head = job->gather;
+    } else {
+        router->gathers[router->gathered.tail].next = job->gather;
+    }
+    router->gathered.tail = job->gather;
+}
+
+static void answer(struct hr_router *router, struct job *job, struct hr_span bytes, bool is_fault)
+{
+    static const struct hr_span no_room = {"RESOURCE_EXHAUSTED: no room for an answer", 41};
+    router->kept_count -= job->state == KEPT;
+    job->state = ANSWERED;
+    job->is_fault = is_fault;
+    hr_blocks_free(&router->blocks, &job->params);
+    hr_blocks_free(&router->blocks, &job->answer);
+    if (!hr_blocks_keep(&router->blocks, bytes, &job->answer)) {
+        job->is_fault = true;
+        (void)hr_blocks_keep(&router->blocks, no_room, &job->answer); /* the params have just made room */
+    }
+    if (job->hops > 0) {
+        job->target = job->origin;
+        put_out(router, job);
+    } else if (job->gather != NONE) {
+        answer_part(router, job);
+    } else {
+        push_job(router, &router->answered, job);
+    }
+}
+
+static void fail(struct hr_router *router, struct job *job, enum hr_code code, const char *words)
+{
+    struct hr_fault fault;
+    hr_fault_set(&fault, code, words);
+    char text[HR_CODE_BYTES_MAX + 2 + HR_FAULT_BYTES_MAX];
+    struct hr_packer out = {.at = text, .room = sizeof(text)};
+    struct hr_span name = hr_code_name(code);
+    hr_pack_raw(&out, name.at, name.bytes);
+    hr_pack_raw(&out, ": ", 2);
+    hr_pack_raw(&out, fault.text, fault.bytes);
+    answer(router, job, hr_packer_bytes(&out), true);
+}
+
+void hr_router_done(struct hr_router *router, uint64_t id, struct hr_span bytes, bool is_fault)
+{
+    struct job *job = find_job(router, id);
+    if (job != NULL && job->state == LOCAL) {
+        answer(router, job, bytes, is_fault);
+    }
+}
+
+void hr_router_fail(struct hr_router *router, uint64_t id, enum hr_code code, const char *words)
+{
+    struct job *job = find_job(router, id);
+    if (job != NULL && job->state == LOCAL) {
+        fail(router, job, code, words);
+    }
+}
+
+/* The text `CODE: message` as a fault again. */
+static void read_fault(struct hr_span text, struct hr_fault *fault)
+{
+    const char *colon = text.bytes > 0 ? memchr(text.at, ':', text.bytes) : NULL;
+    size_t name_bytes = colon == NULL ? 0 : (size_t)(colon - text.at);
+    enum hr_code code = HR_CODE_INTERNAL;
+    if (colon == NULL || name_bytes + 2 > text.bytes || !hr_code_find((struct hr_span){text.at, name_bytes}, &code)) {
+        hr_fault_set(fault, HR_CODE_INTERNAL, "another node's answer makes no sense");
+        return;
+    }
+    hr_fault_begin(fault, code);
+    hr_fault_add_text(fault, (struct hr_span){colon + 2, text.bytes - name_bytes - 2});
+}
+
+static void pack_answer(const struct hr_router *router, const struct job *job, struct hr_packer *out)
+{
+    struct hr_span bytes = hr_blocks_bytes(&router->blocks, job->answer);
+    if (!job->is_fault) {
+        hr_pack_result_head(out, job->asker.msgid);
+        hr_pack_raw(out, bytes.at, bytes.bytes);
+        return;
+    }
+    struct hr_fault fault;
+    read_fault(bytes, &fault);
+    hr_pack_error(out, job->asker.msgid, &fault);
+}
+
+static void pack_part(const struct hr_router *router, const struct job *job, struct hr_packer *out)
+{
+    struct hr_span bytes = hr_blocks_bytes(&router->blocks, job->answer);
+    if (!job->is_fault) {
+        hr_pack_raw(out, bytes.at, bytes.bytes);
+        return;
+    }
+    struct hr_fault fault;
+    read_fault(bytes, &fault);
+    hr_pack_refusal(out, &fault);
+}
+
+static void free_gather(struct hr_router *router, uint32_t index)
+{
+    struct gather *gather = &router->gathers[index];
+    for (uint32_t part = gather->first; part != NONE;) {
+        uint32_t next = router->jobs[part].next_part;
+        free_job(router, &router->jobs[part]);
+        part = next;
+    }
+    gather->next = router->gather_free;
+    router->gather_free = index;
+}
+
+static bool next_gathered(struct hr_router *router, struct hr_packer *out, struct hr_asker *ret_asker)
+{
+    uint32_t index = router->gathered.head;
+    if (index == NONE) {
+        return false;
+    }
+    struct gather *gather = &router->gathers[index];
+    router->gathered.head = gather->next;
+    router->gathered.tail = gather->next == NONE ? NONE : router->gathered.tail;
+    *ret_asker = gather->asker;
+    hr_pack_result_head(out, gather->asker.msgid);
+    hr_pack_array(out, gather->count);
+    for (uint32_t part = gather->first; part != NONE; part = router->jobs[part].next_part) {
+        pack_part(router, &router->jobs[part], out);
+    }
+    if (!hr_packer_fits(out)) {
+        struct hr_fault fault;
+        hr_fault_set(&fault, HR_CODE_RESOURCE_EXHAUSTED, "the answer is longer than a message may be");
+        out->wanted = 0;
+        hr_pack_error(out, gather->asker.msgid, &fault);
+    }
+    free_gather(router, index);
+    return true;
+}
+
+bool hr_router_next_answer(struct hr_router *router, struct hr_packer *out, struct hr_asker *ret_asker)
+{
+    struct job *job = pop_job(router, &router->answered);
+    if (job == NULL) {
+        return next_gathered(router, out, ret_asker);
+    }
+    *ret_asker = job->asker;
+    pack_answer(router, job, out);
+    free_job(router, job);
+    return true;
+}
+
+/* --- which counters, and where --- */
+
+enum touch { TOUCH_COUNTERS, TOUCH_ONE, TOUCH_NOTHING };
+
+/* What decides where the request goes: touches, or the id of one counter or lease. TOUCH_NOTHING: it is not valid, and
+ * the shard will say so. */
+static enum touch look_at(struct hr_router *router, enum hr_method method, const struct hr_params *params,
+                          struct hr_id128 *ret_one)
+{
+    struct hr_request request = hr_params_request(params, 0);
+    switch ((int)method) {
+    case HR_METHOD_CHECK:
+    case HR_METHOD_REFUND:
+        return hr_limiter_touches(router->config.limiter, &request, &router->touches) == HR_OK ? TOUCH_COUNTERS
+                                                                                               : TOUCH_NOTHING;
+    case HR_METHOD_THROTTLE:
+        *ret_one = hr_limiter_spot_counter(router->config.limiter, params->key);
+        return TOUCH_ONE;
+    case HR_METHOD_RELEASE:
+    case HR_METHOD_RENEW:
+        *ret_one = params->lease;
+        return TOUCH_ONE;
+    default:
+        return TOUCH_NOTHING;
+    }
+}
+
+static bool are_here(const struct hr_router *router, hr_ns now)
+{
+    for (uint32_t i = 0; i < router->touches.count; i++) {
+        if (hr_place_of(&router->config.places, router->touches.at[i].counter, now).kind != HR_PLACE_HERE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_one_here(struct hr_router *router, enum hr_method method, const struct hr_params *params,
+                        struct hr_now now)
+{
+    struct hr_id128 one = {0, 0};
+    switch (look_at(router, method, params, &one)) {
+    case TOUCH_COUNTERS:
+        return are_here(router, now.steady) && !hr_holds_are_in_the_way(router->config.holds, &router->touches);
+    case TOUCH_ONE:
+        return hr_place_of(&router->config.places, one, now.steady).kind == HR_PLACE_HERE;
+    case TOUCH_NOTHING:
+        break;
+    }
+    return true;
+}
+
+bool hr_router_is_here(struct hr_router *router, enum hr_method method, struct hr_span params, struct hr_now now)
+{
+    struct hr_fault fault;
+    bool is_here = true;
+    if (method <= HR_METHOD_REFUND && hr_params_decode(method, params, &router->params, &fault)) {
+        struct hr_requests requests = router->params.requests;
+        is_here = method == HR_METHOD_CHECK_MANY || is_one_here(router, method, &router->params, now);
+        while (method == HR_METHOD_CHECK_MANY && is_here && hr_requests_next(&requests, &router->part)) {
+            is_here = is_one_here(router, HR_METHOD_CHECK, &router->part, now);
+        }
+    }
+    router->counts.here += is_here;
+    return is_here;
+}
+
+/* --- taking requests --- */
+
+static void start(struct hr_router *router, struct job *job, hr_ns deadline, hr_ns now)
+{
+    job->deadline = deadline;
+    job->keep_until = now + HR_CALL_KEPT_NS;
+    make_ready(router, job);
+}
+
+/* False: there is no room for all of it, and none of it was taken. */
+static bool take_many(struct hr_router *router, const struct hr_asker *asker, struct hr_span params, struct hr_now now)
+{
+    struct hr_fault fault;
+    uint32_t index = router->gather_free;
+    if (index == NONE || !hr_params_decode(HR_METHOD_CHECK_MANY, params, &router->params, &fault)) {
+        return false;
+    }
+    struct hr_requests left = router->params.requests, before = left;
+    struct gather *gather = &router->gathers[index];
+    router->gather_free = gather->next;
+    *gather = (struct gather){.asker = *asker, .first = NONE, .last = NONE, .count = left.count, .left = left.count};
+    for (; hr_requests_next(&left, &router->part); before = left) {
+        struct hr_span one = {before.values.at, before.values.bytes - left.values.bytes};
+        struct job *job = new_job(router, HR_METHOD_CHECK, one);
+        if (job == NULL) {
+            free_gather(router, index);
+            return false;
+        }
+        job->gather = index;
+        if (gather->last == NONE) {
+            gather->first = index_of(router, job);
+        } else {
+            router->jobs[gather->last].next_part = index_of(router, job);
+        }
+        gather->last = index_of(router, job);
+    }
+    for (uint32_t part = gather->first; part != NONE; part = router->jobs[part].next_part) {
+        start(router, &router->jobs[part], now.steady + router->config.deadline_ns, now.steady);
+    }
+    return true;
+}
+
+bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, struct hr_span params, struct hr_now now)
+{
+    if (asker->method == HR_METHOD_CHECK_MANY) {
+        return take_many(router, asker, params, now);
+    }
+    struct job *job = new_job(router, asker->method, params);
+    if (job == NULL) {
+        return false;
+    }
+    job->asker = *asker;
+    start(router, job, now.steady + router->config.deadline_ns, now.steady);
+    return true;
+}
+
+/* --- what to do with one --- */
+
+static void keep(struct hr_router *router, struct job *job, hr_ns now)
+{
+    job->state = KEPT;
+    job->resume_at = now + AGAIN_NS;
+    router->kept_count++;
+    router->counts.kept++;
+}
+
+void hr_router_keep(struct hr_router *router, uint64_t id, struct hr_now now)
+{
+    struct job *job = find_job(router, id);
+    if (job == NULL || job->state != LOCAL) {
+        return;
+    }
+    if (now.steady >= job->keep_until) {
+        fail(router, job, HR_CODE_UNAVAILABLE, "the first request of its id is still being decided");
+        return;
+    }
+    job->deadline = job->hops == 0 ? now.steady + router->config.deadline_ns : job->deadline;
+    keep(router, job, now.steady);
+}
+
+/* While a partition moves its requests wait, and no deadline runs. */
+static void keep_moving(struct hr_router *router, struct job *job, hr_ns now)
+{
+    if (now >= job->keep_until) {
+        fail(router, job, HR_CODE_UNAVAILABLE, "its counters are being moved");
+        return;
+    }
+    if (job->hops == 0) {
+        job->deadline = now + router->config.deadline_ns;
+    }
+    keep(router, job, now);
+}
+
+static void ask(struct hr_router *router, struct job *job, uint64_t member, hr_ns now)
+{
+    if (job->hops >= HR_CALL_HOPS_MAX || now >= job->deadline) {
+        fail(router, job, HR_CODE_UNAVAILABLE, "the nodes do not agree yet on who owns its counters");
+        return;
+    }
+    job->state = ASKING;
+    job->target = member;
+    router->counts.sent++;
+    put_out(router, job);
+}
+
+/* Where its counters are. */
+struct course {
+    bool is_moving, is_all_here;
+    uint32_t count;
+    uint64_t first; /* who owns the first that somebody who can be asked owns; this node; or 0: nobody */
+};
+
+static void add_to_course(struct hr_router *router, const struct job *job, struct hr_id128 id, hr_ns now,
+                          struct course *course)
+{
+    bool is_first = course->count++ == 0;
+    struct hr_place place = hr_place_of(&router->config.places, id, now);
+    uint64_t self = router->config.members->all[router->config.members->self].id;
+    /* Who sent this here, for its first counter, has just passed that on: the word of it is on its way. */
+    bool is_passed_on = is_first && place.kind == HR_PLACE_AT && place.member == job->via;
+    bool can_ask = place.kind == HR_PLACE_HERE || (place.kind == HR_PLACE_AT && place.member != job->silent);
+    course->is_moving |= place.kind == HR_PLACE_MOVING || is_passed_on;
+    course->is_all_here &= place.kind == HR_PLACE_HERE;
+    if (can_ask && course->first == 0) {
+        course->first = place.kind == HR_PLACE_HERE ? self : place.member;
+    }
+}
+
+/* A request that is denied now, but for another's hold would perhaps fit. */
+static bool is_held_up(struct hr_router *router, const struct job *job, struct hr_now now)
+{
+    if (job->method != HR_METHOD_CHECK || !hr_holds_are_in_the_way(router->config.holds, &router->touches)) {
+        return false;
+    }
+    struct hr_request request = hr_params_request(&router->params, 0);
+    request.peek = request.brief = true;
+    return hr_limiter_check(router->config.limiter, &request, now, &router->decision) == HR_OK &&
+           !router->decision.allowed;
+}
+
+static void fill_local(struct hr_router *router, struct job *job, enum hr_local_kind kind, struct hr_local *ret_local)
+{
+    enum hr_hold_verb verb = job->method == HR_METHOD_REFUND ? HR_HOLD_REFUND : HR_HOLD_TAKE;
+    job->state = LOCAL;
+    router->counts.led += kind == HR_LOCAL_LEAD;
+    *ret_local = (struct hr_local){
+        .kind = kind,
+        .job = job->id,
+        .method = job->method,
+        .params = hr_blocks_bytes(&router->blocks, job->params),
+        .deadline = job->deadline,
+        .verb = verb == HR_HOLD_TAKE && router->params.peek ? HR_HOLD_PEEK : verb,
+        .silent = job->silent,
+    };
+}
+
+/* All counters are here: the shard's. */
+static bool serve(struct hr_router *router, struct job *job, struct hr_now now, struct hr_local *ret_local)
+{
+    if (is_held_up(router, job, now)) {
+        if (now.steady < job->deadline) {
+            keep(router, job, now.steady);
+        } else {
+            fail(router, job, HR_CODE_UNAVAILABLE, "other requests hold its counters");
+        }
+        return false;
+    }
+    fill_local(router, job, HR_LOCAL_SERVE, ret_local);
+    return true;
+}
+
+/* True: there is something to be done here. */
+static bool step(struct hr_router *router, struct job *job, struct hr_now now, struct hr_local *ret_local)
+{
+    struct hr_fault fault;
+    struct hr_id128 one = {0, 0};
+    struct hr_span params = hr_blocks_bytes(&router->blocks, job->params);
+    enum touch touch = hr_params_decode(job->method, params, &router->params, &fault)
+                           ? look_at(router, job->method, &router->params, &one)
+                           : TOUCH_NOTHING;
+    struct course course = {.is_all_here = true};
+    uint32_t count = touch == TOUCH_COUNTERS ? router->touches.count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        add_to_course(router, job, router->touches.at[i].counter, now.steady, &course);
+    }
+    if (touch == TOUCH_ONE) {
+        add_to_course(router, job, one, now.steady, &course);
+    }
+    if (course.is_moving) {
+        keep_moving(router, job, now.steady);
+        return false;
+    }
+    if (course.is_all_here) {
+        return serve(router, job, now, ret_local);
+    }
+    uint64_t self = router->config.members->all[router->config.members->self].id;
+    if (course.first != self && course.first != 0) {
+        ask(router, job, course.first, now.steady);
+        return false;
+    }
+    if (touch == TOUCH_ONE) {
+        fail(router, job, job->silent != 0 ? HR_CODE_DEADLINE_EXCEEDED : HR_CODE_UNAVAILABLE,
+             "the node that owns it cannot be asked");
+        return false;
+    }
+    fill_local(router, job, HR_LOCAL_LEAD, ret_local);
+    return true;
+}
+
+bool hr_router_next_local(struct hr_router *router, struct hr_now now, struct hr_local *ret_local)
+{
+    struct job *job;
+    while ((job = pop_job(router, &router->ready)) != NULL) {
+        if (step(router, job, now, ret_local)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- letters --- */
+
+static void receive_call(struct hr_router *router, uint64_t from, const struct hr_wire_call *call, struct hr_now now)
+{
+    uint8_t seen;
+    router->counts.received++;
+    if (hr_recent_find(&router->seen, call->origin, call->id, &seen)) {
+        router->counts.repeated++;
+        return;
+    }
+    hr_recent_add(&router->seen, call->origin, call->id, 1);
+    struct job *job = new_job(router, call->method, call->params);
+    if (job == NULL) {
+        return; /* who waits for it will decide without this node */
+    }
+    job->hops = call->hops;
+    job->origin = call->origin;
+    job->origin_id = call->id;
+    job->via = from;
+    hr_ns left = (hr_ns)call->left_us * HR_NS_PER_US / WAY_PARTS;
+    start(router, job, now.steady + left, now.steady);
+}
+
+static void receive_answer(struct hr_router *router, const struct hr_wire_answer *wire)
+{
+    struct job *job = find_job(router, wire->id);
+    if (job != NULL && job->state == ASKING && job->hops == 0) {
+        answer(router, job, wire->bytes, wire->is_fault);
+    }
+}
+
+void hr_router_receive(struct hr_router *router, uint64_t from, enum hr_letter_kind kind, struct hr_span body,
+                       struct hr_now now)
+{
+    struct hr_le_reader in;
+    struct hr_wire_call call;
+    struct hr_wire_answer wire;
+    enum hr_err err = hr_wire_open(body, &in);
+    while (err == HR_OK && !hr_le_is_at_end(&in)) {
+        if (kind == HR_LETTER_CALL) {
+            err = hr_wire_get_call(&in, &call);
+        } else {
+            err = hr_wire_get_answer(&in, &wire);
+        }
+        if (err == HR_OK && kind == HR_LETTER_CALL) {
+            receive_call(router, from, &call, now);
+        } else if (err == HR_OK) {
+            receive_answer(router, &wire);
+        }
+    }
+    router->counts.malformed += err != HR_OK;
+}
+
+static size_t bytes_of(const struct job *job)
+{
+    return job->state == ASKING ? HR_CALL_HEAD_BYTES + job->params.bytes : HR_ANSWER_HEAD_BYTES + job->answer.bytes;
+}
+
+static void write_job(struct hr_router *router, const struct job *job, hr_ns now, struct hr_le_writer *out)
+{
+    if (job->state == ANSWERED) {
+        const struct hr_wire_answer wire = {job->origin_id, job->is_fault,
+                                            hr_blocks_bytes(&router->blocks, job->answer)};
+        hr_wire_put_answer(out, &wire);
+        return;
+    }
+    bool is_own = job->hops == 0;
+    hr_ns left = job->deadline > now ? (job->deadline - now) / HR_NS_PER_US : 0;
+    const struct hr_wire_call call = {
+        .id = is_own ? job->id : job->origin_id,
+        .origin = is_own ? router->config.members->all[router->config.members->self].id : job->origin,
+        .hops = (uint8_t)(job->hops + 1),
+        .method = job->method,
+        .left_us = left < HR_CALL_LEFT_US_MAX ? (uint32_t)left : HR_CALL_LEFT_US_MAX,
+        .params = hr_blocks_bytes(&router->blocks, job->params),
+    };
+    hr_wire_put_call(out, &call);
+}
+
+/* What has been sent for another node is over: that node waits for the answer, not this one. */
+static void sent(struct hr_router *router, struct job *job)
+{
+    job->is_out = false;
+    if (job->hops > 0 || job->state == OVER) {
+        free_job(router, job);
+    }
+}
+
+/* Takes all that may go with the first of the list into one letter: of its kind, to the same member. */
+static void flush_letter(struct hr_router *router, struct hr_now now)
+{
+    const struct job *first = &router->jobs[router->out.head];
+    enum job_state state = first->state;
+    uint64_t target = first->target;
+    struct hr_le_writer out = hr_le_writer_of(router->letter, sizeof(router->letter));
+    struct list left = {NONE, NONE};
+    hr_wire_begin(&out);
+    for (uint32_t index = router->out.head, next; index != NONE; index = next) {
+        struct job *job = &router->jobs[index];
+        next = job->next_out;
+        bool is_stale = job->state != ASKING && !(job->state == ANSWERED && job->hops > 0);
+        bool goes = !is_stale && job->state == state && job->target == target &&
+                    (out.used == 1 || out.used + bytes_of(job) <= LETTER_BYTES);
+        if (goes) {
+            write_job(router, job, now.steady, &out);
+        }
+        if (goes || is_stale) {
+            sent(router, job);
+            continue;
+        }
+        job->next_out = NONE;
+        if (left.tail == NONE) {
+            left.head = index;
+        } else {
+            router->jobs[left.tail].next_out = index;
+        }
+        left.tail = index;
+    }
+    router->out = left;
+    const struct hr_letter letter = {
+        .to = target,
+        .lane = HR_LANE_PEER,
+        .kind = state == ASKING ? HR_LETTER_CALL : HR_LETTER_ANSWER,
+        .body = {(const char *)out.at, out.used},
+    };
+    if (out.used > 1) {
+        router->counts.letters++;
+        (void)hr_outbox_put(router->config.outbox, &letter); /* one that finds no room is lost, as on the way */
+    }
+}
+
+void hr_router_flush(struct hr_router *router, struct hr_now now)
+{
+    while (router->out.head != NONE) {
+        flush_letter(router, now);
+    }
+}
+
+/* --- time --- */
+
+/* The node that was asked is silent: this one decides without it. */
+static void give_up_on(struct hr_router *router, struct job *job, hr_ns now)
+{
+    router->counts.silent++;
+    if (job->silent != 0) {
+        fail(router, job, HR_CODE_DEADLINE_EXCEEDED, "the nodes that own its counters did not answer in time");
+        return;
+    }
+    job->silent = job->target;
+    job->deadline = now + router->config.deadline_ns;
+    make_ready(router, job);
+}
+
+static void tend(struct hr_router *router, struct job *job, hr_ns now)
+{
+    if (job->state == KEPT && now >= job->resume_at) {
+        make_ready(router, job);
+    } else if (job->state == ASKING && job->hops == 0 && now >= job->deadline) {
+        give_up_on(router, job, now);
+    }
+}
+
+void hr_router_tick(struct hr_router *router, struct hr_now now)
+{
+    for (uint32_t i = router->active_count; i-- > 0;) {
+        tend(router, &router->jobs[router->active[i]], now.steady);
+    }
+}
+
+hr_ns hr_router_deadline(const struct hr_router *router)
+{
+    hr_ns first = INT64_MAX;
+    for (uint32_t i = 0; i < router->active_count; i++) {
+        const struct job *job = &router->jobs[router->active[i]];
+        hr_ns at = job->state == KEPT ? job->resume_at : job->state == ASKING ? job->deadline : INT64_MAX;
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
+struct hr_router_counts hr_router_counts(const struct hr_router *router)
+{
+    return router->counts;
+}
+
+uint32_t hr_router_job_count(const struct hr_router *router)
+{
+    return router->active_count;
+}

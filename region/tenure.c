@@ -1,0 +1,413 @@
+#include "region/tenure.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bump.h"
+#include "region/tenure_state.h"
+
+/* A node that sees others which know of no charter either makes one sooner than one that sees nobody, if it is the one
+ * of the least id. */
+#define FOUND_NS (HR_NS_PER_S / 2)
+
+/* It is ticked at least so often. */
+#define TICK_NS (25 * HR_NS_PER_MS)
+
+/* --- start --- */
+
+static bool is_valid(const struct hr_tenure_config *config)
+{
+    bool has_stream =
+        config->stream_bytes == 0 || (config->stream_bytes >= (HR_COPY_MESSAGES + 1) * HR_STREAM_MESSAGE_BYTES_MAX &&
+                                      config->stream_bytes <= (1U << 30));
+    return config->nodes_max >= 1 && config->nodes_max <= HR_REGION_NODES_MAX && has_stream && config->life != 0;
+}
+
+static struct hr_tenure *lay_out(const struct hr_tenure_config *config, struct hr_peer **ret_peers,
+                                 struct hr_bump *bump)
+{
+    uint32_t stream_bytes = config->stream_bytes == 0 ? HR_TENURE_STREAM_BYTES : config->stream_bytes;
+    struct hr_tenure *tenure = hr_bump_take(bump, 1, sizeof(*tenure), 64);
+    struct hr_peer *peers = hr_bump_take(bump, config->nodes_max, sizeof(*peers), 64);
+    for (uint32_t i = 0; i < config->nodes_max; i++) {
+        struct hr_stream stream;
+        hr_stream_init(&stream, config->life, stream_bytes, bump);
+        if (peers != NULL) {
+            peers[i].stream = stream;
+        }
+    }
+    *ret_peers = peers;
+    return tenure;
+}
+
+size_t hr_tenure_bytes(const struct hr_tenure_config *config)
+{
+    struct hr_bump bump = {0};
+    struct hr_peer *peers;
+    if (!is_valid(config)) {
+        return 0;
+    }
+    (void)lay_out(config, &peers, &bump);
+    return bump.taken;
+}
+
+struct hr_tenure *hr_tenure_init(const struct hr_tenure_config *config, hr_ns now, void *memory, size_t memory_bytes)
+{
+    size_t needed = hr_tenure_bytes(config);
+    if (needed == 0 || memory_bytes < needed) {
+        return NULL;
+    }
+    struct hr_bump bump = {.at = memory};
+    struct hr_peer *peers;
+    struct hr_tenure *tenure = lay_out(config, &peers, &bump);
+    tenure->config = *config;
+    tenure->self_id = config->members->all[config->members->self].id;
+    tenure->self = HR_NODE_NONE;
+    tenure->peers = peers;
+    tenure->peer_count = config->nodes_max;
+    tenure->started_at = tenure->remade_at = tenure->adopted_at = now;
+    tenure->self_granted = INT64_MAX;
+    tenure->lease_until = INT64_MIN;
+    hr_tenure_members_changed(tenure, now);
+    return tenure;
+}
+
+/* --- who is there --- */
+
+static bool is_of_region(const struct hr_tenure *tenure, uint32_t member)
+{
+    const struct hr_members *members = tenure->config.members;
+    return member != members->self && strcmp(members->all[member].region, members->all[members->self].region) == 0;
+}
+
+/* Whoever is in no charter and gone makes way. */
+static bool may_be_replaced(const struct hr_tenure *tenure, const struct hr_peer *peer)
+{
+    return peer->id == 0 || (hr_charter_find(&tenure->current, peer->id) == HR_NODE_NONE &&
+                             !hr_member_is_live(&tenure->config.members->all[peer->member]));
+}
+
+static struct hr_peer *slot_for(struct hr_tenure *tenure, uint64_t id)
+{
+    struct hr_peer *slot = NULL;
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        if (tenure->peers[i].id == id) {
+            return &tenure->peers[i];
+        }
+        if (slot == NULL && may_be_replaced(tenure, &tenure->peers[i])) {
+            slot = &tenure->peers[i];
+        }
+    }
+    return slot;
+}
+
+static void note_member(struct hr_tenure *tenure, uint32_t member, hr_ns now)
+{
+    const struct hr_member *of = &tenure->config.members->all[member];
+    struct hr_peer *peer = slot_for(tenure, of->id);
+    if (peer == NULL) {
+        return; /* more nodes than there are slots: the others form the region */
+    }
+    if (peer->id != of->id) {
+        struct hr_stream stream = peer->stream;
+        stream.peer_life = 0;
+        *peer = (struct hr_peer){.id = of->id, .heard_at = -1, .contact_at = -1, .stamp = -1, .acked = -1};
+        peer->node = HR_NODE_NONE;
+        peer->granted_at = now;
+        peer->copy_offset = SIZE_MAX;
+        peer->stream = stream;
+    }
+    peer->member = member;
+}
+
+void hr_tenure_members_changed(struct hr_tenure *tenure, hr_ns now)
+{
+    const struct hr_members *members = tenure->config.members;
+    for (uint32_t i = 0; i < members->count; i++) {
+        bool is_known = hr_charter_find(&tenure->current, members->all[i].id) != HR_NODE_NONE;
+        if (is_of_region(tenure, i) && (hr_member_is_live(&members->all[i]) || is_known)) {
+            note_member(tenure, i, now);
+        }
+    }
+    hr_tenure_seat_peers(tenure);
+    hr_tenure_renew_lease(tenure);
+}
+
+static struct hr_peer *peer_of_member(struct hr_tenure *tenure, uint32_t member)
+{
+    uint64_t id = tenure->config.members->all[member].id;
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        if (tenure->peers[i].id == id) {
+            return &tenure->peers[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- events --- */
+
+void hr_tenure_send(struct hr_tenure *tenure, const struct hr_peer *peer, enum hr_letter_kind kind, struct hr_span body)
+{
+    const struct hr_letter letter = {
+        .to = peer->id, .lane = HR_LANE_PEER, .kind = kind, .address = {"", 0}, .body = body};
+    (void)hr_outbox_put(tenure->config.outbox, &letter); /* one that has no room is as one that is lost */
+}
+
+static void send_streams(struct hr_tenure *tenure, hr_ns now)
+{
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        struct hr_peer *peer = &tenure->peers[i];
+        size_t bytes;
+        while (peer->id != 0 && (bytes = hr_stream_next_letter(&peer->stream, now, tenure->letter)) > 0) {
+            hr_tenure_send(tenure, peer, HR_LETTER_STREAM, (struct hr_span){(char *)tenure->letter, bytes});
+        }
+    }
+}
+
+static void receive_stream(struct hr_tenure *tenure, struct hr_peer *peer, struct hr_span body, struct hr_now now)
+{
+    uint64_t life = hr_stream_peer_life(body);
+    struct hr_stream_letter letter;
+    struct hr_span message;
+    if (hr_stream_open(&peer->stream, life)) {
+        hr_handover_restart(tenure, peer);
+    }
+    enum hr_err err = hr_stream_receive(&peer->stream, body, now.steady, &letter);
+    tenure->counts.refused += err == HR_E_CORRUPT;
+    while (err == HR_OK && hr_stream_next_message(&letter, &message) && hr_handover_take(tenure, peer, message, now)) {
+        hr_stream_take(&peer->stream);
+    }
+}
+
+static bool is_alone(struct hr_tenure *tenure, hr_ns now)
+{
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        if (tenure->peers[i].id != 0 && hr_tenure_is_in_contact(&tenure->peers[i], now)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is it the one to make a charter among those that it sees, none of which has one? */
+static bool is_first(struct hr_tenure *tenure, hr_ns now)
+{
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        const struct hr_peer *peer = &tenure->peers[i];
+        if (peer->id != 0 && hr_tenure_is_in_contact(peer, now) && (peer->lineage != 0 || peer->id < tenure->self_id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A node that knows of no charter waits for one; or makes one, when it is its turn. */
+static void look_for_charter(struct hr_tenure *tenure, hr_ns now)
+{
+    hr_ns waited = now - tenure->started_at;
+    bool is_turn = !tenure->config.has_seeds ||
+                   (is_first(tenure, now) && waited >= (is_alone(tenure, now) ? HR_TENURE_ALONE_NS : FOUND_NS));
+    if (tenure->current.lineage == 0 && is_turn && !tenure->is_leaving) {
+        hr_charter_found(&tenure->scratch, tenure->config.lineage, tenure->self_id);
+        hr_tenure_adopt(tenure, &tenure->scratch, now);
+    }
+}
+
+static void look_for_lost(struct hr_tenure *tenure, hr_ns now)
+{
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        struct hr_peer *peer = &tenure->peers[i];
+        bool is_lost = peer->id != 0 && (peer->heard_at < 0 || now - peer->heard_at > HR_HEARD_NS);
+        if (is_lost && !peer->is_lost) {
+            peer->is_lost = true;
+            hr_tenure_lose_copies(tenure, peer);
+        }
+    }
+}
+
+static void note_lapse(struct hr_tenure *tenure, hr_ns now)
+{
+    bool has_lease = now < tenure->lease_until;
+    tenure->counts.lapses += tenure->had_lease && !has_lease;
+    tenure->had_lease = has_lease;
+}
+
+void hr_tenure_tick(struct hr_tenure *tenure, struct hr_now now)
+{
+    look_for_charter(tenure, now.steady);
+    look_for_lost(tenure, now.steady);
+    note_lapse(tenure, now.steady);
+    hr_tenure_pay_owed(tenure, now.steady);
+    hr_tenure_lead(tenure, now.steady);
+    hr_handover_drop(tenure, now);
+    hr_handover_pump(tenure, now);
+    hr_tenure_pulse(tenure, now.steady);
+    send_streams(tenure, now.steady);
+    tenure->tick_at = now.steady + TICK_NS;
+}
+
+void hr_tenure_receive(struct hr_tenure *tenure, enum hr_letter_kind kind, uint32_t from, struct hr_span body,
+                       struct hr_now now)
+{
+    struct hr_peer *peer =
+        from < tenure->config.members->count && is_of_region(tenure, from) ? peer_of_member(tenure, from) : NULL;
+    if (peer == NULL) {
+        return; /* of another region, or not in the table yet: it will come again */
+    }
+    if (kind == HR_LETTER_PULSE) {
+        hr_tenure_receive_pulse(tenure, peer, body, now.steady);
+    } else if (kind == HR_LETTER_TENURE) {
+        hr_tenure_receive_vote(tenure, peer, body, now.steady);
+    } else if (kind == HR_LETTER_STREAM) {
+        receive_stream(tenure, peer, body, now);
+    }
+    hr_handover_pump(tenure, now);
+    send_streams(tenure, now.steady);
+}
+
+hr_ns hr_tenure_deadline(const struct hr_tenure *tenure)
+{
+    hr_ns deadline = tenure->tick_at;
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        const struct hr_peer *peer = &tenure->peers[i];
+        if (peer->id != 0) {
+            hr_ns stream_at = hr_stream_deadline(&peer->stream);
+            deadline = peer->pulse_at < deadline ? peer->pulse_at : deadline;
+            deadline = stream_at < deadline ? stream_at : deadline;
+        }
+    }
+    return deadline;
+}
+
+/* Out of the charter; and do so many of the others know that they get on without this node's vote? */
+static bool is_out(struct hr_tenure *tenure, hr_ns now)
+{
+    hr_node_set knowing = 0;
+    for (uint8_t i = 0; i < tenure->current.count; i++) {
+        const struct hr_peer *peer = hr_tenure_peer_of(tenure, i);
+        bool knows = peer != NULL && hr_tenure_is_in_contact(peer, now) && peer->lineage == tenure->current.lineage &&
+                     peer->version >= tenure->current.version;
+        knowing |= knows ? hr_node_bit(i) : 0;
+    }
+    return hr_charter_is_majority(&tenure->current, knowing, tenure->gone);
+}
+
+bool hr_tenure_leave(struct hr_tenure *tenure, hr_ns now)
+{
+    tenure->is_leaving = true;
+    if (tenure->current.lineage == 0) {
+        return true;
+    }
+    if (tenure->self != HR_NODE_NONE) {
+        return tenure->current.count == 1;
+    }
+    return is_out(tenure, now);
+}
+
+/* --- the path of a request --- */
+
+static uint32_t member_of(const struct hr_tenure *tenure, uint8_t node)
+{
+    if (node == HR_NODE_NONE) {
+        return HR_MEMBER_NONE;
+    }
+    if (node == tenure->self) {
+        return tenure->config.members->self;
+    }
+    uint32_t slot = tenure->peer_of[node];
+    return slot == UINT32_MAX ? HR_MEMBER_NONE : tenure->peers[slot].member;
+}
+
+/* Who has a partition that is not held here. */
+static uint8_t holder_of(const struct hr_tenure *tenure, const struct hr_seat *seat)
+{
+    bool may_be_giver = seat->giver != HR_NODE_NONE && seat->mode != HR_GIVER_COPY && seat->giver != tenure->self;
+    return may_be_giver ? seat->giver : seat->owner;
+}
+
+enum hr_standing hr_tenure_standing(const struct hr_tenure *tenure, uint32_t partition, hr_ns now, uint32_t *ret_member)
+{
+    uint8_t part = tenure->parts[partition];
+    const struct hr_seat *seat = &tenure->current.seats[partition];
+    if (part & HR_PART_HOLDS) {
+        return now >= tenure->lease_until ? HR_STANDING_NOBODY
+               : part & HR_PART_FROZEN    ? HR_STANDING_MOVING
+                                          : HR_STANDING_MINE;
+    }
+    if (tenure->current.lineage == 0) {
+        return HR_STANDING_NOBODY;
+    }
+    uint8_t holder = holder_of(tenure, seat);
+    if (holder == tenure->self) {
+        return HR_STANDING_MOVING; /* a copy is on its way here, and nobody holds it */
+    }
+    uint32_t slot = tenure->peer_of[holder];
+    if (slot == UINT32_MAX || tenure->peers[slot].heard_at < 0 || now - tenure->peers[slot].heard_at > HR_LEASE_NS) {
+        return HR_STANDING_NOBODY;
+    }
+    *ret_member = tenure->peers[slot].member;
+    return HR_STANDING_AT;
+}
+
+enum hr_holding hr_tenure_holding(const struct hr_tenure *tenure, uint32_t partition)
+{
+    uint8_t part = tenure->parts[partition];
+    return !(part & HR_PART_HOLDS) ? HR_HOLDING_NOT : part & HR_PART_FROZEN ? HR_HOLDING_GIVING : HR_HOLDING;
+}
+
+uint32_t hr_tenure_epoch(const struct hr_tenure *tenure, uint32_t partition)
+{
+    return tenure->current.seats[partition].epoch;
+}
+
+uint64_t hr_tenure_lineage(const struct hr_tenure *tenure)
+{
+    return tenure->current.lineage;
+}
+
+uint32_t hr_tenure_owner(const struct hr_tenure *tenure, uint32_t partition)
+{
+    return tenure->current.lineage == 0 ? HR_MEMBER_NONE : member_of(tenure, tenure->current.seats[partition].owner);
+}
+
+uint32_t hr_tenure_standby(const struct hr_tenure *tenure, uint32_t partition)
+{
+    return tenure->current.lineage == 0 ? HR_MEMBER_NONE : member_of(tenure, tenure->current.seats[partition].standby);
+}
+
+uint32_t hr_tenure_live_count(const struct hr_tenure *tenure, hr_ns now)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        const struct hr_peer *peer = &tenure->peers[i];
+        count += peer->id != 0 && peer->heard_at >= 0 && now - peer->heard_at <= HR_LEASE_NS;
+    }
+    return count;
+}
+
+/* --- standby copies --- */
+
+void hr_tenure_copy(struct hr_tenure *tenure, const struct hr_store_batch *batch, uint64_t ticket, struct hr_now now)
+{
+    tenure->batch = batch;
+    tenure->ticket = ticket;
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        tenure->peers[i].copy_offset = 0;
+        tenure->peers[i].copy_number = 0;
+    }
+    hr_handover_pump(tenure, now);
+    send_streams(tenure, now.steady);
+}
+
+bool hr_tenure_copied(const struct hr_tenure *tenure, uint64_t ticket)
+{
+    return tenure->batch == NULL || tenure->ticket != ticket;
+}
+
+struct hr_tenure_counts hr_tenure_counts(const struct hr_tenure *tenure, hr_ns now)
+{
+    struct hr_tenure_counts counts = tenure->counts;
+    counts.version = tenure->current.version;
+    counts.has_lease = now < tenure->lease_until;
+    return counts;
+}

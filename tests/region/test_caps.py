@@ -1,0 +1,139 @@
+"""Global caps over three regions of two nodes: what they admit together never passes the cap, whatever is offered
+where, while a node is killed, or a whole region stands still."""
+import signal
+import time
+
+import case
+import regions
+
+RATE = 300  # a second, and the burst
+LIMITS = f"""limits:
+  - {{name: rate, algorithm: token_bucket, rate: {RATE}/s, burst: {RATE}, scope: global, when: {{route: rate}},
+     on_unavailable: deny}}
+  - {{name: units, algorithm: quota, quota: 6000/day, scope: global, when: {{route: units}}, on_unavailable: deny}}
+  - {{name: slots, algorithm: concurrency, slots: 30, ttl: 1h, scope: global, when: {{route: slots}},
+     on_unavailable: deny}}
+"""
+OFFERED = 3 * RATE
+
+
+class Caps(case.Case):
+    def world(self, limits=LIMITS):
+        world = regions.World(case.OPTIONS.build, self.folder, limits)
+        self.enterContext(world)
+        return world.start()
+
+    def phase(self, world, what, offered, seconds, route="rate", during=None):
+        """offered: requests a second by region. Prints and returns the admissions."""
+        loads = [regions.Load(world, name, {"route": route}, rate) for name, rate in offered.items()]
+        begin = time.monotonic()
+        for load in loads:
+            load.start()
+        if during is not None:
+            during()
+        time.sleep(max(0, begin + seconds - time.monotonic()))
+        for load in loads:
+            load.end()
+        lasted = time.monotonic() - begin
+        admissions = [one for load in loads for one in load.admitted]
+        print(f"{what:34} offered {sum(offered.values()):5}/s, admitted {len(admissions) / lasted:6.1f}/s of {RATE}, "
+              f"above a stream of that: {regions.peak(admissions, RATE):6.1f} of {RATE}, "
+              f"{100 * len(admissions) / (RATE * lasted):5.1f} %, failed {sum(load.failed for load in loads)}",
+              flush=True)
+        self.assertEqual(sum(load.degraded for load in loads), 0)
+        return admissions
+
+    def test_a_rate_is_held_wherever_the_load_comes_from(self):
+        world = self.world()
+        ap = world.regions["ap"].nodes
+        seconds = self.times(6, 30)
+
+        def kill_one():
+            time.sleep(seconds / 3)
+            node = world.regions["us"].nodes[0]
+            node.kill()
+            time.sleep(2)
+            node.start()
+
+        def cut_region():
+            time.sleep(1)
+            for node in ap:
+                node.pause()
+            time.sleep(10)
+            for node in ap:
+                node.resume()
+
+        third = {name: OFFERED // 3 for name in world.names}
+        all_admissions = []
+        phases = (
+            ("from eu alone", {"eu": OFFERED}, seconds, None),
+            ("from us alone", {"us": OFFERED}, seconds, None),
+            ("from all", third, seconds, None),
+            ("from all, a node of us is killed", third, seconds, kill_one),
+            ("from eu and us, ap stands still", {"eu": OFFERED // 2, "us": OFFERED // 2}, 14, cut_region),
+            ("from all again", third, seconds, None),
+        )
+        for what, offered, lasting, during in phases:
+            admissions = self.phase(world, what, offered, lasting, during=during)
+            all_admissions += admissions
+            with self.subTest(phase=what):
+                self.assertGreater(len(admissions), RATE)
+        self.assertLessEqual(regions.peak(all_admissions, RATE), RATE * 1.002)
+
+    def test_a_quota_is_never_exceeded_by_one_unit(self):
+        world = self.world()
+        spent = 0
+        for name in world.names:
+            spent += len(self.phase(world, f"a quota, from {name}", {name: OFFERED}, self.times(3, 6), route="units"))
+        for node in world.regions["eu"].nodes:
+            node.kill()
+        for node in world.regions["eu"].nodes:
+            node.start()
+        world.regions["eu"].settle()
+        spent += len(self.phase(world, "a quota, after all of eu were killed", {name: OFFERED for name in world.names},
+                                self.times(4, 8), route="units"))
+        print(f"spent {spent} of 6000", flush=True)
+        self.assertLessEqual(spent, 6000)
+        self.assertGreater(spent, 3000)
+
+    def test_slots_are_shared_out(self):
+        world = self.world()
+        held = 0
+        for _ in range(20):
+            for name in world.names:
+                for _ in range(4):
+                    answer = world.nodes(name)[0].ask("check", attributes={"route": "slots"})
+                    held += answer["allowed"]
+            time.sleep(0.1)
+        self.assertLessEqual(held, 30)
+        self.assertGreaterEqual(held, 28)
+
+    def test_a_denial_for_want_of_share_says_so(self):
+        world = self.world()
+        answer = world.nodes("eu")[0].ask("check", attributes={"route": "rate"}, cost=RATE // 2)
+        self.assertFalse(answer["allowed"])
+        self.assertIs(answer["limits"][0].get("share"), True)
+        answer = world.nodes("eu")[0].ask("check", attributes={"route": "rate"}, cost=RATE + 1)
+        self.assertNotIn("share", answer["limits"][0])
+        self.assertEqual(answer["retry_after_ms"], -1)
+
+    def test_a_lower_cap_holds_when_all_have_read_it(self):
+        world = self.world()
+        lower = LIMITS.replace(f"rate: {RATE}/s", f"rate: {RATE // 3}/s")
+        regions.reload(world, lower)
+        for name in world.names:
+            for node in world.nodes(name):
+                node.process.send_signal(signal.SIGHUP)
+                time.sleep(0.3)
+        for name in world.names:
+            for node in world.nodes(name):
+                regions.cluster.until(f"{name} {node.name} goes on to the next epoch",
+                                      lambda node=node: regions.caps_of(node)["epoch"] == 2
+                                      and regions.knows_its_past(node))
+        time.sleep(1)
+        admissions = self.phase(world, "a third of the rate", {name: OFFERED for name in world.names}, 6)
+        self.assertLessEqual(len(admissions), RATE + 6.5 * RATE / 3)
+
+
+if __name__ == "__main__":
+    case.main()
