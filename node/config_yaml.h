@@ -28,7 +28,7 @@
 
 struct hr_region_config {
     char name[HR_CONFIG_NAME_BYTES_MAX + 1];
-    uint32_t weight; /* 1 to HR_WEIGHT_MAX */
+    uint32_t weight; /* 0 to HR_WEIGHT_MAX; not of all regions 0 */
 };
 
 /* Files of PEM. All are given, or none: then gossip is not encrypted. */

@@ -61,6 +61,7 @@ static void check_endpoints(const struct hr_endpoints *endpoints)
 static void check_lists(const struct hr_node_config *config)
 {
     bool has_own = false;
+    uint64_t weights = 0;
     require(config->join_count <= HR_JOINS_MAX);
     for (uint32_t i = 0; i < config->join_count; i++) {
         check_address(&config->joins[i]);
@@ -69,10 +70,11 @@ static void check_lists(const struct hr_node_config *config)
     require(config->region_count >= 1 && config->region_count <= HR_REGIONS_MAX);
     for (uint32_t i = 0; i < config->region_count; i++) {
         check_name(config->regions[i].name);
-        require(config->regions[i].weight >= 1 && config->regions[i].weight <= HR_WEIGHT_MAX);
+        require(config->regions[i].weight <= HR_WEIGHT_MAX);
+        weights += config->regions[i].weight;
         has_own = has_own || strcmp(config->regions[i].name, config->region) == 0;
     }
-    require(has_own);
+    require(has_own && weights > 0);
 }
 
 static void check_config(const struct hr_node_config *config)
