@@ -4,17 +4,11 @@
 #ifndef HR_CHAOS_CMD_CHAOS_H
 #define HR_CHAOS_CMD_CHAOS_H
 
-#include <getopt.h>
-
 #include "node/cmd.h"
 
 int hr_chaos_links(int argc, char **argv);
 int hr_chaos_list(int argc, char **argv);
 int hr_chaos_run(int argc, char **argv);
 int hr_chaos_sim(int argc, char **argv);
-
-/* As hr_cmd_usage and hr_cmd_option, for this program. */
-__attribute__((format(printf, 2, 3))) int hr_chaos_usage(const char *command, const char *format, ...);
-int hr_chaos_option(int argc, char **argv, const struct option *options, const char *help, int *ret_exit);
 
 #endif

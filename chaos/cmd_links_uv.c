@@ -170,11 +170,11 @@ int hr_chaos_links(int argc, char **argv)
 {
     static const struct option table[] = {HR_OPTIONS_COMMON};
     int status = HR_EXIT_DONE;
-    if (hr_chaos_option(argc, argv, table, help, &status) == HR_OPTION_EXIT) {
+    if (hr_cmd_option(argc, argv, table, help, &status) == HR_OPTION_EXIT) {
         return status;
     }
     if (argc - optind != 1) {
-        return hr_chaos_usage(argv[0], "links takes one FILE");
+        return hr_cmd_usage(argv[0], "links takes one FILE");
     }
     return serve(argv[optind]);
 }

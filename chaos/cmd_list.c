@@ -65,11 +65,11 @@ int hr_chaos_list(int argc, char **argv)
 {
     static const struct option table[] = {HR_OPTIONS_COMMON};
     int status = HR_EXIT_DONE;
-    if (hr_chaos_option(argc, argv, table, help, &status) == HR_OPTION_EXIT) {
+    if (hr_cmd_option(argc, argv, table, help, &status) == HR_OPTION_EXIT) {
         return status;
     }
     if (optind < argc) {
-        return hr_chaos_usage(argv[0], "list takes no argument, not %s", argv[optind]);
+        return hr_cmd_usage(argv[0], "list takes no argument, not %s", argv[optind]);
     }
     print_scenarios();
     print_strikes();

@@ -41,7 +41,7 @@ static int take_option(struct options *options, int option)
     case SECONDS:
         seconds = strtoul(optarg, &end, 10);
         if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || seconds < 1 || seconds > SECONDS_MAX) {
-            return hr_chaos_usage("run", "--seconds must be a whole number from 1 to %d", SECONDS_MAX);
+            return hr_cmd_usage("run", "--seconds must be a whole number from 1 to %d", SECONDS_MAX);
         }
         options->seconds = (unsigned)seconds;
         break;
@@ -80,7 +80,7 @@ static int print_text(const char *name)
 {
     const struct hr_scenario_text *text = find_text(name);
     if (text == NULL) {
-        return hr_chaos_usage("run", "--print is for the scenarios of headroom-chaos list, not %s", name);
+        return hr_cmd_usage("run", "--print is for the scenarios of headroom-chaos list, not %s", name);
     }
     (void)fwrite(text->text.at, 1, text->text.bytes, stdout); /* whether it could be written, main asks at the end */
     return HR_EXIT_DONE;
@@ -117,14 +117,14 @@ int hr_chaos_run(int argc, char **argv)
                                           HR_OPTIONS_COMMON};
     struct options options = {0};
     int option = 0, status = HR_EXIT_DONE;
-    while ((option = hr_chaos_option(argc, argv, table, help, &status)) != HR_OPTION_END) {
+    while ((option = hr_cmd_option(argc, argv, table, help, &status)) != HR_OPTION_END) {
         status = option == HR_OPTION_EXIT ? status : take_option(&options, option);
         if (option == HR_OPTION_EXIT || status != HR_EXIT_DONE) {
             return status;
         }
     }
     if (argc - optind != 1) {
-        return hr_chaos_usage(argv[0], "run takes one SCENARIO");
+        return hr_cmd_usage(argv[0], "run takes one SCENARIO");
     }
     return options.is_print ? print_text(argv[optind]) : run(argv[optind], &options);
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/defect.h"
 #include "chaos/cmd_chaos.h"
@@ -12,6 +11,7 @@
 #include "chaos/shrink.h"
 #include "chaos/sim_text.h"
 #include "node/amount_text.h"
+#include "node/clock.h"
 #include "node/file_bytes.h"
 
 #define SCHEDULE_BYTES_MAX (4U << 20)
@@ -215,19 +215,19 @@ static bool parse_arguments(int argc, char **argv, struct wishes *wishes, int *r
         HR_OPTIONS_COMMON,
     };
     int option, index = 0;
-    while ((option = hr_chaos_option(argc, argv, table, help, ret_exit)) != HR_OPTION_END) {
+    while ((option = hr_cmd_option(argc, argv, table, help, ret_exit)) != HR_OPTION_END) {
         if (option == HR_OPTION_EXIT) {
             return false;
         }
         for (index = 0; table[index].val != option; index++) {
         }
         if (!take_option(wishes, option)) {
-            *ret_exit = hr_chaos_usage(argv[0], "--%s cannot be %s", table[index].name, optarg);
+            *ret_exit = hr_cmd_usage(argv[0], "--%s cannot be %s", table[index].name, optarg);
             return false;
         }
     }
     if (optind < argc) {
-        *ret_exit = hr_chaos_usage(argv[0], "sim takes options only, not %s", argv[optind]);
+        *ret_exit = hr_cmd_usage(argv[0], "sim takes options only, not %s", argv[optind]);
         return false;
     }
     return true;
@@ -378,11 +378,9 @@ static bool open_inputs(struct run *run)
 }
 
 /* How quick it was is no part of the output: it differs from run to run. */
-static void print_speed(const struct run *run, const struct timespec *begin)
+static void print_speed(const struct run *run, hr_ns began_at)
 {
-    struct timespec end;
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    int64_t took_ms = (end.tv_sec - begin->tv_sec) * 1000 + (end.tv_nsec - begin->tv_nsec) / 1000000;
+    int64_t took_ms = (hr_clock_steady() - began_at) / HR_NS_PER_MS;
     int64_t simulated_ms = run->simulated_ns / HR_NS_PER_MS;
     (void)fprintf(stderr, "%" PRId64 ".%03" PRId64 " s; %" PRId64 " times as fast as the cluster's time\n",
                   took_ms / 1000, took_ms % 1000, simulated_ms / (took_ms > 0 ? took_ms : 1));
@@ -408,18 +406,17 @@ int hr_chaos_sim(int argc, char **argv)
 {
     struct run run = {.wishes = {.seed = 1, .seeds = 1, .strikes = (1U << HR_STRIKE_COUNT) - 1}};
     int status = HR_EXIT_DONE;
-    struct timespec begin;
     if (!parse_arguments(argc, argv, &run.wishes, &status)) {
         return status;
     }
-    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    hr_ns began_at = hr_clock_steady();
     bool is_good = open_inputs(&run);
     for (uint64_t i = 0; i < run.wishes.seeds && is_good; i++) {
         is_good = run_seed(&run, run.wishes.seed + i, i + 1 == run.wishes.seeds);
     }
     if (is_good) {
         print_sum(&run);
-        print_speed(&run, &begin);
+        print_speed(&run, began_at);
         status = run.failed > 0 ? HR_EXIT_FAILED : HR_EXIT_DONE;
     } else {
         status = hr_cmd_fail(&run.problem);

@@ -1,6 +1,5 @@
 #include "chaos/run.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -203,14 +202,6 @@ static int strike(struct hr_run *run, const struct hr_strike_plan *plan)
 
 /* --- from start to end --- */
 
-static int fail_at(const char *what, const char *where)
-{
-    struct hr_problem problem;
-    hr_problem_what(&problem, "%s: %s", what, strerror(errno));
-    hr_problem_where(&problem, "%s", where);
-    return hr_cmd_fail(&problem);
-}
-
 /* Where a counter's owner cannot be asked, nothing is admitted: else the cap would not bind (docs/LIMITS.md). */
 static int write_limits(struct hr_run *run)
 {
@@ -219,7 +210,7 @@ static int write_limits(struct hr_run *run)
     (void)snprintf(path, sizeof(path), "%s/limits.yaml", run->local.folder);
     FILE *out = fopen(path, "we");
     if (out == NULL) {
-        return fail_at("cannot write the file", path);
+        return hr_cmd_fail_errno("cannot write the file", path);
     }
     (void)fprintf(
         out,
@@ -229,7 +220,7 @@ static int write_limits(struct hr_run *run)
         scenario->reserve_ppm / 10000, scenario->reserve_ppm % 10000);
     bool is_written = ferror(out) == 0;
     is_written = fclose(out) == 0 && is_written;
-    return is_written ? hr_local_take_limits(&run->local, path) : fail_at("cannot write the file", path);
+    return is_written ? hr_local_take_limits(&run->local, path) : hr_cmd_fail_errno("cannot write the file", path);
 }
 
 static int prepare(struct hr_run *run)

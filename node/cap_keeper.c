@@ -549,8 +549,3 @@ void hr_cap_keeper_limit_status(struct hr_cap_keeper *keeper, uint32_t limit, st
         }
     }
 }
-
-struct hr_caps *hr_cap_keeper_caps(struct hr_cap_keeper *keeper)
-{
-    return keeper->caps;
-}

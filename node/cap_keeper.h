@@ -122,7 +122,4 @@ struct hr_cap_limit_status {
 void hr_cap_keeper_limit_status(struct hr_cap_keeper *keeper, uint32_t limit, struct hr_now now,
                                 struct hr_cap_limit_status *ret_status);
 
-/* The caps themselves, for the tester. */
-struct hr_caps *hr_cap_keeper_caps(struct hr_cap_keeper *keeper);
-
 #endif

@@ -9,20 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "node/clock.h"
 #include "node/time_text.h"
 #include "rpc/message.h"
 
 #define BUFFER_BYTES_FIRST ((size_t)16 * 1024)
-
-static int64_t steady_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* it cannot fail for this clock */
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool fail(struct hr_client *client, const char *what)
 {
@@ -51,7 +44,7 @@ static bool fail_late(struct hr_client *client)
 static bool wait_for(struct hr_client *client, short events)
 {
     for (;;) {
-        int64_t left_ms = client->deadline_ms - steady_ms();
+        int64_t left_ms = client->deadline_ms - hr_clock_steady() / HR_NS_PER_MS;
         if (left_ms <= 0) {
             return fail_late(client);
         }
@@ -121,7 +114,8 @@ static bool connect_to_any(struct hr_client *client, const struct hr_address *no
 bool hr_client_open(struct hr_client *client, const struct hr_address *node, uint32_t timeout_ms)
 {
     const struct hr_session_limits limits = {.frame_bytes_max = HR_CLIENT_ANSWER_BYTES_MAX, .in_flight_max = 1};
-    *client = (struct hr_client){.fd = -1, .timeout_ms = timeout_ms, .deadline_ms = steady_ms() + timeout_ms};
+    *client = (struct hr_client){
+        .fd = -1, .timeout_ms = timeout_ms, .deadline_ms = hr_clock_steady() / HR_NS_PER_MS + timeout_ms};
     (void)hr_address_text(node, client->where);
     hr_session_init(&client->session, &limits);
     client->buffer = malloc(BUFFER_BYTES_FIRST);
@@ -234,7 +228,7 @@ static bool receive_answer(struct hr_client *client, struct hr_session_event *re
         if (ret_answer->kind == HR_SESSION_MORE && !receive(client)) {
             return false;
         }
-        if (steady_ms() >= client->deadline_ms) {
+        if (hr_clock_steady() / HR_NS_PER_MS >= client->deadline_ms) {
             return fail_late(client);
         }
     }
@@ -245,7 +239,7 @@ enum hr_client_end hr_client_call(struct hr_client *client, enum hr_method metho
 {
     struct hr_session_event answer;
     client->msgid++;
-    client->deadline_ms = steady_ms() + client->timeout_ms;
+    client->deadline_ms = hr_clock_steady() / HR_NS_PER_MS + client->timeout_ms;
     if (!send_request(client, method, params) || !receive_answer(client, &answer)) {
         return HR_CLIENT_UNREACHABLE;
     }

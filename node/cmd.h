@@ -1,5 +1,5 @@
-/* Commands: what the subcommands of `headroom` share. Each is run with its own name as argv[0] and returns the exit
- * status.
+/* Commands: what the subcommands of `headroom` and `headroom-chaos` share. Each is run with its own name as argv[0] and
+ * returns the exit status.
  *
  * Thread: the main one. Answers go to standard output, one line about what went wrong to standard error. */
 #ifndef HR_NODE_CMD_H
@@ -35,8 +35,29 @@ int hr_cmd_renew(int argc, char **argv);
 int hr_cmd_status(int argc, char **argv);
 int hr_cmd_top(int argc, char **argv);
 
-/* Prints `headroom: WHAT (WHERE)`, or without the parentheses where WHERE is empty. HR_EXIT_INVALID. */
+struct hr_command {
+    const char *name;
+    const char *does; /* in a line */
+    int (*run)(int argc, char **argv);
+};
+
+/* A program that is nothing but its commands. */
+struct hr_program {
+    const char *name;
+    const char *arguments;             /* what stands behind its name in its help */
+    const char *exits;                 /* its exit statuses, for its help */
+    const struct hr_command *commands; /* in the order of their names */
+    size_t command_count;
+};
+
+/* Runs the command that argv[1] names; for main. Messages then begin with the program's name. */
+int hr_program_run(const struct hr_program *program, int argc, char **argv);
+
+/* Prints `PROGRAM: WHAT (WHERE)`, or without the parentheses where WHERE is empty. HR_EXIT_INVALID. */
 int hr_cmd_fail(const struct hr_problem *problem);
+
+/* The same for a call that has set errno: "WHAT: why (WHERE)". */
+int hr_cmd_fail_errno(const char *what, const char *where);
 
 /* The same for a wrong use of a command: WHERE says how to get its help. */
 __attribute__((format(printf, 2, 3))) int hr_cmd_usage(const char *command, const char *format, ...);

@@ -128,9 +128,7 @@ static const char *input_name(const struct run *run)
 
 static bool fault_at_input(struct run *run, const char *what)
 {
-    hr_problem_what(&run->problem, "%s: %s", what, strerror(errno));
-    hr_problem_where(&run->problem, "%s", input_name(run));
-    return false;
+    return hr_problem_errno(&run->problem, input_name(run), what);
 }
 
 /* The words are there already. */

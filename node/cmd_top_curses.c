@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "node/ask.h"
+#include "node/clock.h"
 #include "node/top.h"
 #include "node/value_text.h"
 
@@ -23,13 +23,6 @@ static const char help[] =
     "  --once            print it once, its rates those since the node's start; so does --json, which\n"
     "                    prints what the node says of itself as it is\n" HR_ASK_HELP "\n"
     "Exit status: 0 done, 2 wrong usage, 3 the node did not answer.\n";
-
-static int64_t steady_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* it cannot fail for this clock */
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Where the node cannot be understood, that is as good as unreachable. */
 static bool read_answer(struct hr_client *client, struct hr_span answer, struct hr_top_sample *sample,
@@ -51,7 +44,7 @@ static enum hr_client_end take_sample(struct hr_client *client, struct hr_top_sa
     memset(ret_sample, 0, sizeof(*ret_sample));
     enum hr_client_end end = hr_client_call(client, HR_METHOD_STATUS, &none, &answer);
     if (end == HR_CLIENT_ANSWERED) {
-        ret_sample->at_ms = steady_ms();
+        ret_sample->at_ms = hr_clock_steady() / HR_NS_PER_MS;
         if (!read_answer(client, answer, ret_sample, hr_top_read_status)) {
             return HR_CLIENT_UNREACHABLE;
         }
@@ -121,7 +114,7 @@ static void draw(const struct hr_top_sample *before, const struct hr_top_sample 
 static bool wait_for_key(int64_t until_ms, const struct hr_top_sample *before, const struct hr_top_sample *now)
 {
     for (;;) {
-        int64_t left_ms = until_ms - steady_ms();
+        int64_t left_ms = until_ms - hr_clock_steady() / HR_NS_PER_MS;
         if (left_ms <= 0) {
             return true;
         }

@@ -27,7 +27,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "node/clock_uv.h"
+#include "node/clock.h"
 #include "node/histogram.h"
 #include "node/shard.h"
 #include "rpc/session.h"

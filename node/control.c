@@ -17,7 +17,6 @@
 
 #define JSON_BYTES_MAX 32768U
 #define HOT_KEYS_SHOWN 50
-#define PARTITIONS 4096 /* of a region */
 
 void hr_store_watch_result(struct hr_store_watch *watch, const struct hr_store_result *result)
 {
@@ -375,7 +374,7 @@ static void pack_status(struct hr_control *control, uint64_t msgid, struct hr_no
     pack_limits_status(control, now, out);
     pack_store_status(control, now, out);
     pack_key(out, "cluster");
-    hr_pack_region_status(control->core, now, out);
+    hr_pack_region_status(control->core, hr_worker_traffic(control->worker), now, out);
     pack_key(out, "caps");
     hr_pack_caps_status(control->core, hr_catalog_set(control->catalog), now, out);
     pack_by_limit(control, out);
@@ -401,7 +400,7 @@ static void tell_members(struct hr_control *control, const struct hr_params *par
     struct hr_member self = {.incarnation = 0};
     const struct hr_members alone_members = {.all = &self, .count = 1, .count_max = 1, .view = 1};
     const struct hr_cluster_view alone = {
-        .members = &alone_members, .partition_count = PARTITIONS, .owner = own_place, .standby = no_place};
+        .members = &alone_members, .partition_count = HR_PARTITIONS, .owner = own_place, .standby = no_place};
     struct hr_self_ports ports = {.rpc = control->worker == NULL ? 0 : hr_worker_port(control->worker)};
     if (control->cluster == NULL && !hr_self_describe(control->config, ports, &self)) {
         pack_fault(out, msgid, HR_CODE_INTERNAL, "this node's address is too long to be told");

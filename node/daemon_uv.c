@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "node/clock_uv.h"
+#include "node/clock.h"
 #include "node/cluster_log.h"
 #include "node/control.h"
 #include "node/core_config.h"
@@ -23,6 +23,7 @@
 #include "node/log_fd.h"
 #include "node/secret.h"
 #include "node/shard.h"
+#include "node/temp_folder.h"
 #include "node/worker_uv.h"
 #include "storage/images.h"
 #include "storage/segment.h"
@@ -82,18 +83,14 @@ static void store_done(void *user, const struct hr_store_result *results, size_t
 static bool make_data_folder(struct daemon *daemon, struct hr_problem *problem)
 {
     if (daemon->config->data[0] == '\0') {
-        const char *tmp = getenv("TMPDIR");
-        (void)snprintf(daemon->data, sizeof(daemon->data), "%s/headroom-dev-XXXXXX", tmp == NULL ? "/tmp" : tmp);
-        daemon->owns_data = mkdtemp(daemon->data) != NULL;
+        daemon->owns_data = hr_temp_folder("dev", daemon->data, sizeof(daemon->data));
     } else {
         (void)snprintf(daemon->data, sizeof(daemon->data), "%s", daemon->config->data);
     }
     if (daemon->owns_data || mkdir(daemon->data, 0700) == 0 || errno == EEXIST) {
         return true;
     }
-    hr_problem_what(problem, "cannot make the data folder: %s", strerror(errno));
-    hr_problem_where(problem, "%s", daemon->data);
-    return false;
+    return hr_problem_errno(problem, daemon->data, "cannot make the data folder");
 }
 
 static bool open_store(struct daemon *daemon, struct hr_problem *problem)

@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "node/clock_uv.h"
+#include "node/clock.h"
 #include "node/problem.h"
 #include "storage/storage.h"
 

@@ -7,20 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool fail(struct hr_problem *ret_problem, const char *path, const char *what)
-{
-    hr_problem_what(ret_problem, "%s", what);
-    hr_problem_where(ret_problem, "%s", path);
-    return false;
-}
-
-static bool fail_errno(struct hr_problem *ret_problem, const char *path, const char *doing)
-{
-    hr_problem_what(ret_problem, "cannot %s: %s", doing, strerror(errno));
-    hr_problem_where(ret_problem, "%s", path);
-    return false;
-}
-
 /* One byte of room more than is allowed tells a file that is too long, also one that grows meanwhile. */
 static bool read_all(int fd, const char *path, size_t bytes_max, struct hr_file_bytes *file,
                      struct hr_problem *ret_problem)
@@ -31,7 +17,7 @@ static bool read_all(int fd, const char *path, size_t bytes_max, struct hr_file_
             continue;
         }
         if (count < 0) {
-            return fail_errno(ret_problem, path, "read the file");
+            return hr_problem_errno(ret_problem, path, "cannot read the file");
         }
         file->bytes += (size_t)count;
         if (file->bytes > bytes_max) {
@@ -51,17 +37,17 @@ static bool read_open(int fd, const char *path, size_t bytes_max, struct hr_file
 {
     struct stat status;
     if (fstat(fd, &status) != 0) {
-        return fail_errno(ret_problem, path, "look at the file");
+        return hr_problem_errno(ret_problem, path, "cannot look at the file");
     }
     if (S_ISDIR(status.st_mode)) {
-        return fail(ret_problem, path, "this is a folder, not a file");
+        return hr_problem_set(ret_problem, path, "this is a folder, not a file");
     }
     if (!S_ISREG(status.st_mode)) {
-        return fail(ret_problem, path, "this is not a regular file");
+        return hr_problem_set(ret_problem, path, "this is not a regular file");
     }
     struct hr_file_bytes file = {malloc(bytes_max + 1), 0};
     if (file.at == NULL) {
-        return fail(ret_problem, path, "not enough memory to read the file");
+        return hr_problem_set(ret_problem, path, "not enough memory to read the file");
     }
     if (!read_all(fd, path, bytes_max, &file, ret_problem)) {
         free(file.at);
@@ -76,7 +62,7 @@ bool hr_file_read(const char *path, size_t bytes_max, struct hr_file_bytes *ret_
     /* Without O_NONBLOCK, opening a pipe would wait for someone to write to it. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return fail_errno(ret_problem, path, "open the file");
+        return hr_problem_errno(ret_problem, path, "cannot open the file");
     }
     bool is_read = read_open(fd, path, bytes_max, ret_file, ret_problem);
     (void)close(fd); /* it was only read from: nothing can be lost */

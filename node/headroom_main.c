@@ -1,15 +1,7 @@
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "node/cmd.h"
 #include "node/cmd_config.h"
 
-static const struct {
-    const char *name;
-    const char *does;
-    int (*run)(int argc, char **argv);
-} commands[] = {
+static const struct hr_command commands[] = {
     {"bench", "load a node and print how quickly it answers", hr_cmd_bench},
     {"check", "ask a node to decide a request", hr_cmd_check},
     {"config", "check a node file or a limits file", hr_cmd_config},
@@ -28,54 +20,15 @@ static const struct {
     {"top", "show what a node decides, live", hr_cmd_top},
 };
 
-static int print_help(void)
-{
-    (void)puts("usage: headroom COMMAND [OPTION...] [ARGUMENT...]\n");
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        (void)printf("  %-8s %s\n", commands[i].name, commands[i].does);
-    }
-    (void)puts("\n  --help     print this; headroom COMMAND --help tells more\n"
-               "  --version  print the version\n\n"
-               "Exit status: 0 done or allowed, 1 denied or a test that failed, 2 wrong usage or invalid input,\n"
-               "3 the node did not answer.");
-    return HR_EXIT_DONE;
-}
-
-static int complain(const char *what, const char *name)
-{
-    struct hr_problem problem;
-    hr_problem_what(&problem, "%s%s", what, name);
-    hr_problem_where(&problem, "see headroom --help");
-    return hr_cmd_fail(&problem);
-}
-
-static int run(int argc, char **argv)
-{
-    if (argc < 2) {
-        return complain("no command was given", "");
-    }
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0) {
-        return print_help();
-    }
-    if (strcmp(name, "--version") == 0) {
-        return hr_cmd_version();
-    }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(name, commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
-        }
-    }
-    return complain(name[0] == '-' ? "unknown option " : "unknown command ", name);
-}
-
 int main(int argc, char **argv)
 {
-    (void)signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, told in words */
-    int status = run(argc, argv);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        const struct hr_problem problem = {"cannot write the output", "standard output"};
-        return hr_cmd_fail(&problem);
-    }
-    return status;
+    static const struct hr_program program = {
+        .name = "headroom",
+        .arguments = "[OPTION...] [ARGUMENT...]",
+        .exits = "0 done or allowed, 1 denied or a test that failed, 2 wrong usage or invalid input,\n"
+                 "3 the node did not answer.",
+        .commands = commands,
+        .command_count = sizeof(commands) / sizeof(commands[0]),
+    };
+    return hr_program_run(&program, argc, argv);
 }

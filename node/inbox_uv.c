@@ -67,3 +67,11 @@ bool hr_inbox_next(struct hr_inbox *inbox, struct hr_span *ret_packet)
     inbox->taken_at += sizeof(bytes) + bytes;
     return true;
 }
+
+uint64_t hr_inbox_dropped(struct hr_inbox *inbox)
+{
+    uv_mutex_lock(&inbox->lock);
+    uint64_t dropped = inbox->dropped;
+    uv_mutex_unlock(&inbox->lock);
+    return dropped;
+}

@@ -33,4 +33,7 @@ bool hr_inbox_put(struct hr_inbox *inbox, struct hr_span packet);
 /* The next packet, good until the next call. False: there is none. */
 bool hr_inbox_next(struct hr_inbox *inbox, struct hr_span *ret_packet);
 
+/* Packets for which there was no room, so far. Any thread. */
+uint64_t hr_inbox_dropped(struct hr_inbox *inbox);
+
 #endif

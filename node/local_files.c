@@ -13,23 +13,14 @@
 #include "node/limits_yaml.h"
 #include "node/local_links.h"
 #include "node/secret.h"
+#include "node/temp_folder.h"
 
 #define FILE_PATH_BYTES (HR_CONFIG_PATH_BYTES_MAX + HR_CONFIG_NAME_BYTES_MAX + 8)
 
-/* The problem of a call that has set errno. */
-static int fail_at(const char *what, const char *where)
-{
-    struct hr_problem problem;
-    hr_problem_what(&problem, "%s: %s", what, strerror(errno));
-    hr_problem_where(&problem, "%s", where);
-    return hr_cmd_fail(&problem);
-}
-
 static int make_temporary(struct hr_local *local)
 {
-    const char *tmp = getenv("TMPDIR");
-    (void)snprintf(local->folder, sizeof(local->folder), "%s/headroom-local-XXXXXX", tmp == NULL ? "/tmp" : tmp);
-    return mkdtemp(local->folder) != NULL ? HR_EXIT_DONE : fail_at("cannot make a folder", local->folder);
+    bool is_made = hr_temp_folder("local", local->folder, sizeof(local->folder));
+    return is_made ? HR_EXIT_DONE : hr_cmd_fail_errno("cannot make a folder", local->folder);
 }
 
 int hr_local_make_folder(struct hr_local *local, const char *folder)
@@ -39,10 +30,10 @@ int hr_local_make_folder(struct hr_local *local, const char *folder)
         return make_temporary(local);
     }
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return fail_at("cannot make the folder", folder);
+        return hr_cmd_fail_errno("cannot make the folder", folder);
     }
     if (realpath(folder, absolute) == NULL) {
-        return fail_at("cannot use the folder", folder);
+        return hr_cmd_fail_errno("cannot use the folder", folder);
     }
     (void)snprintf(local->folder, sizeof(local->folder), "%s", absolute);
     return HR_EXIT_DONE;
@@ -57,7 +48,7 @@ static int write_file(const struct hr_local *local, uint32_t node, const char *w
                    is_node ? ".yaml" : "");
     FILE *out = fopen(path, "we");
     if (out == NULL) {
-        return fail_at("cannot write the file", path);
+        return hr_cmd_fail_errno("cannot write the file", path);
     }
     if (is_node) {
         hr_local_plan_write(&local->plan, node, out);
@@ -66,7 +57,7 @@ static int write_file(const struct hr_local *local, uint32_t node, const char *w
     }
     bool is_written = ferror(out) == 0;
     is_written = fclose(out) == 0 && is_written;
-    return is_written ? HR_EXIT_DONE : fail_at("cannot write the file", path);
+    return is_written ? HR_EXIT_DONE : hr_cmd_fail_errno("cannot write the file", path);
 }
 
 int hr_local_write_files(struct hr_local *local, const char *wan_delay)
@@ -95,7 +86,7 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 void hr_local_remove_folder(const struct hr_local *local)
 {
     if (nftw(local->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0) {
-        (void)fail_at("cannot remove the folder", local->folder);
+        (void)hr_cmd_fail_errno("cannot remove the folder", local->folder);
     }
 }
 
@@ -104,12 +95,12 @@ static int find_program(const char *name, char ret_path[HR_CONFIG_PATH_BYTES_MAX
 {
     ssize_t bytes = readlink("/proc/self/exe", ret_path, HR_CONFIG_PATH_BYTES_MAX - strlen(name));
     if (bytes <= 0) {
-        return fail_at("cannot find this program's own folder", "/proc/self/exe");
+        return hr_cmd_fail_errno("cannot find this program's own folder", "/proc/self/exe");
     }
     ret_path[bytes] = '\0';
     char *slash = strrchr(ret_path, '/');
     memcpy(slash + 1, name, strlen(name) + 1);
-    return access(ret_path, X_OK) == 0 ? HR_EXIT_DONE : fail_at("cannot run the program", ret_path);
+    return access(ret_path, X_OK) == 0 ? HR_EXIT_DONE : hr_cmd_fail_errno("cannot run the program", ret_path);
 }
 
 int hr_local_find_programs(struct hr_local *local)
@@ -134,7 +125,7 @@ int hr_local_take_limits(struct hr_local *local, const char *limits)
     }
     hr_limits_file_free(file);
     if (realpath(limits, absolute) == NULL) {
-        return fail_at("cannot use the file", limits);
+        return hr_cmd_fail_errno("cannot use the file", limits);
     }
     (void)snprintf(local->plan.limits, sizeof(local->plan.limits), "%s", absolute);
     return HR_EXIT_DONE;

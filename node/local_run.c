@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "node/client.h"
+#include "node/clock.h"
 #include "node/cmd.h"
 #include "rpc/pairs.h"
 #include "rpc/told.h"
@@ -20,22 +21,6 @@
 #define LOOK_NS (50 * HR_NS_PER_MS)
 #define ASK_MS 500
 #define FILE_PATH_BYTES (HR_CONFIG_PATH_BYTES_MAX + HR_CONFIG_NAME_BYTES_MAX + 8)
-
-static hr_ns steady_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* it cannot fail for this clock */
-    return (hr_ns)now.tv_sec * HR_NS_PER_S + now.tv_nsec;
-}
-
-/* The problem of a call that has set errno. */
-static int fail_at(const char *what, const char *where)
-{
-    struct hr_problem problem;
-    hr_problem_what(&problem, "%s: %s", what, strerror(errno));
-    hr_problem_where(&problem, "%s", where);
-    return hr_cmd_fail(&problem);
-}
 
 /* --- children --- */
 
@@ -64,7 +49,7 @@ static int start(struct hr_local *local, const struct become *it, struct hr_loca
     (void)snprintf(log_path, sizeof(log_path), "%s/%s.log", local->folder, it->name);
     int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log < 0) {
-        return fail_at("cannot write the log", log_path);
+        return hr_cmd_fail_errno("cannot write the log", log_path);
     }
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
@@ -74,7 +59,7 @@ static int start(struct hr_local *local, const struct become *it, struct hr_loca
     (void)close(log); /* it is the child's */
     errno = saved;
     if (pid < 0) {
-        return fail_at("cannot start a program", it->program);
+        return hr_cmd_fail_errno("cannot start a program", it->program);
     }
     *child = (struct hr_local_child){.pid = pid};
     return HR_EXIT_DONE;
@@ -183,22 +168,22 @@ static bool is_told_to_stop(struct hr_local *local, hr_ns longest)
 
 bool hr_local_wait(struct hr_local *local, hr_ns longest)
 {
-    hr_ns end = steady_now() + longest, left = longest;
+    hr_ns end = hr_clock_steady() + longest, left = longest;
     while (!local->is_stopping && left > 0) {
         local->is_stopping = is_told_to_stop(local, left);
-        left = end - steady_now();
+        left = end - hr_clock_steady();
     }
     return local->is_stopping;
 }
 
 void hr_local_end_node(struct hr_local *local, uint32_t node, int number)
 {
-    hr_ns deadline = steady_now() + STOP_NS_MAX;
+    hr_ns deadline = hr_clock_steady() + STOP_NS_MAX;
     local->nodes[node].is_ending = true;
     hr_local_signal_node(local, node, number);
     while (local->nodes[node].pid > 0) {
         local->is_stopping = is_told_to_stop(local, LOOK_NS) || local->is_stopping;
-        if (steady_now() > deadline) {
+        if (hr_clock_steady() > deadline) {
             hr_local_signal_node(local, node, SIGKILL);
         }
     }
@@ -265,7 +250,7 @@ static int fail_unready(const struct hr_local *local, const char *name)
 /* HR_EXIT_DONE also where it is told to stop meanwhile. */
 static int wait_until_ready(struct hr_local *local)
 {
-    hr_ns deadline = steady_now() + READY_S_MAX * HR_NS_PER_S;
+    hr_ns deadline = hr_clock_steady() + READY_S_MAX * HR_NS_PER_S;
     uint32_t unready = 0;
     while ((unready = first_unready(local)) < local->plan.node_count) {
         if (is_told_to_stop(local, LOOK_NS)) {
@@ -275,7 +260,7 @@ static int wait_until_ready(struct hr_local *local)
         if (local->has_failed) {
             return HR_EXIT_UNREACHABLE; /* and why was said */
         }
-        if (steady_now() > deadline) {
+        if (hr_clock_steady() > deadline) {
             return fail_unready(local, local->plan.nodes[unready].name);
         }
     }
@@ -297,15 +282,15 @@ static void stop_links(struct hr_local *local)
 /* Asks all to stop, and kills those that have not after a while, or when told once more. */
 static void stop_all(struct hr_local *local)
 {
-    hr_ns deadline = steady_now() + STOP_NS_MAX;
+    hr_ns deadline = hr_clock_steady() + STOP_NS_MAX;
     local->is_stopping = true;
     signal_nodes(local, SIGTERM);
     reap(local);
     while (local->running > 0) {
-        hr_ns left = deadline - steady_now();
+        hr_ns left = deadline - hr_clock_steady();
         if (is_told_to_stop(local, left > 0 ? left : 0) || left <= 0) {
             signal_nodes(local, SIGKILL);
-            deadline = steady_now() + STOP_NS_MAX;
+            deadline = hr_clock_steady() + STOP_NS_MAX;
         }
     }
     stop_links(local);

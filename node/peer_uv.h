@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "base/span.h"
 #include "base/units.h"
-#include "node/clock_uv.h"
+#include "node/clock.h"
 
 #define HR_PEER_QUEUE_BYTES_MAX (4U << 20) /* waiting for one member, while as much again is being written */
 #define HR_PEER_CONNECT_NS_MAX HR_NS_PER_S

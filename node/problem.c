@@ -1,6 +1,8 @@
 #include "node/problem.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 static void keep_one_line(char *text)
 {
@@ -28,4 +30,18 @@ void hr_problem_where(struct hr_problem *problem, const char *format, ...)
     (void)vsnprintf(problem->where, sizeof(problem->where), format, args);
     va_end(args);
     keep_one_line(problem->where);
+}
+
+bool hr_problem_set(struct hr_problem *problem, const char *where, const char *what)
+{
+    hr_problem_what(problem, "%s", what);
+    hr_problem_where(problem, "%s", where);
+    return false;
+}
+
+bool hr_problem_errno(struct hr_problem *problem, const char *where, const char *what)
+{
+    hr_problem_what(problem, "%s: %s", what, strerror(errno));
+    hr_problem_where(problem, "%s", where);
+    return false;
 }

@@ -4,6 +4,7 @@
 #define HR_NODE_PROBLEM_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 struct hr_problem {
     char what[512];
@@ -13,5 +14,9 @@ struct hr_problem {
 /* Fill in one part, cut to what fits; control bytes become '?', so that a line stays a line. */
 __attribute__((format(printf, 2, 3))) void hr_problem_what(struct hr_problem *problem, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void hr_problem_where(struct hr_problem *problem, const char *format, ...);
+
+/* Both parts at once; false, for a function that then has failed. With errno: "WHAT: why". */
+bool hr_problem_set(struct hr_problem *problem, const char *where, const char *what);
+bool hr_problem_errno(struct hr_problem *problem, const char *where, const char *what);
 
 #endif

@@ -14,7 +14,8 @@ static void pack_refused(const struct hr_envelope *envelope, struct hr_packer *o
     hr_pack_whole(out, refused < NUMBER_MAX ? refused : NUMBER_MAX);
 }
 
-void hr_pack_region_status(const struct hr_core *core, struct hr_now now, struct hr_packer *out)
+void hr_pack_region_status(const struct hr_core *core, struct hr_worker_traffic traffic, struct hr_now now,
+                           struct hr_packer *out)
 {
     if (hr_core_tenure(core) == NULL) {
         hr_pack_nil(out);
@@ -39,6 +40,10 @@ void hr_pack_region_status(const struct hr_core *core, struct hr_now now, struct
         {"requests_kept", router.kept},
         {"requests_led", holds.led},
         {"requests_degraded", holds.degraded},
+        {"gossip_sent", traffic.gossip_sent},
+        {"gossip_received", traffic.gossip_received},
+        {"peer_packets_sent", traffic.peer_sent},
+        {"packets_dropped", traffic.dropped},
     };
     const uint32_t count = sizeof(numbers) / sizeof(numbers[0]);
     hr_pack_map(out, count + 2);

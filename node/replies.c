@@ -11,10 +11,9 @@ void hr_replies_init(struct hr_replies *replies, const struct hr_replies_sizes *
     *replies = (struct hr_replies){.sizes = *sizes, .oldest = HR_SLOT_NONE, .youngest = HR_SLOT_NONE};
     replies->slots = hr_bump_take(bump, sizes->count_max, sizeof(struct hr_reply_slot), alignof(struct hr_reply_slot));
     hr_id_index_init(&replies->index, sizes->count_max, bump);
-    replies->files =
-        hr_bump_take(bump, HR_REPLY_PARTITIONS, sizeof(struct hr_reply_file), alignof(struct hr_reply_file));
+    replies->files = hr_bump_take(bump, HR_PARTITIONS, sizeof(struct hr_reply_file), alignof(struct hr_reply_file));
     replies->ring = hr_bump_take(bump, sizes->bytes_max, 1, 1);
-    for (uint32_t i = 0; replies->files != NULL && i < HR_REPLY_PARTITIONS; i++) {
+    for (uint32_t i = 0; replies->files != NULL && i < HR_PARTITIONS; i++) {
         replies->files[i] = (struct hr_reply_file){HR_SLOT_NONE, HR_SLOT_NONE};
     }
     for (uint32_t i = 0; replies->slots != NULL && i < sizes->count_max; i++) {
@@ -163,7 +162,7 @@ void hr_replies_abandon(struct hr_replies *replies, struct hr_id128 id)
 void hr_replies_file(struct hr_replies *replies, struct hr_id128 id, uint32_t partition)
 {
     uint32_t slot = hr_id_index_find(&replies->index, id);
-    if (slot == HR_SLOT_NONE || partition >= HR_REPLY_PARTITIONS || replies->slots[slot].state != HR_REPLY_KNOWN) {
+    if (slot == HR_SLOT_NONE || partition >= HR_PARTITIONS || replies->slots[slot].state != HR_REPLY_KNOWN) {
         return;
     }
     take_from_file(replies, slot);
@@ -180,7 +179,7 @@ void hr_replies_file(struct hr_replies *replies, struct hr_id128 id, uint32_t pa
 /* The cursor is the number of the one that came last. */
 size_t hr_replies_next(struct hr_replies *replies, uint32_t partition, hr_ns now, uint64_t *cursor, uint8_t *out)
 {
-    uint32_t slot = partition < HR_REPLY_PARTITIONS ? replies->files[partition].first : HR_SLOT_NONE;
+    uint32_t slot = partition < HR_PARTITIONS ? replies->files[partition].first : HR_SLOT_NONE;
     for (; slot != HR_SLOT_NONE; slot = replies->slots[slot].after) {
         const struct hr_reply_slot *filed = &replies->slots[slot];
         if (filed->number <= *cursor || filed->expires_at <= now || filed->bytes > HR_DECISION_BYTES_MAX) {

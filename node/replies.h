@@ -26,6 +26,7 @@
 #include "base/span.h"
 #include "base/units.h"
 #include "node/id_index.h"
+#include "region/partition.h"
 #include "rpc/reply.h"
 
 #define HR_REPLY_KEPT_NS (60 * HR_NS_PER_S)
@@ -61,7 +62,6 @@ struct hr_reply_slot {
 };
 
 #define HR_REPLY_UNFILED UINT32_MAX
-#define HR_REPLY_PARTITIONS 4096U
 
 /* Those that move with one partition, in the order in which they were filed. */
 struct hr_reply_file {
@@ -72,7 +72,7 @@ struct hr_replies {
     struct hr_replies_sizes sizes;
     struct hr_reply_slot *slots;
     struct hr_id_index index;
-    struct hr_reply_file *files; /* HR_REPLY_PARTITIONS */
+    struct hr_reply_file *files; /* HR_PARTITIONS */
     uint64_t filed;              /* so far */
     char *ring;
     uint32_t free;             /* first of the free slots */
@@ -97,7 +97,7 @@ HR_MUST enum hr_err hr_replies_finish(struct hr_replies *replies, struct hr_id12
 /* Requires: id is pending. */
 void hr_replies_abandon(struct hr_replies *replies, struct hr_id128 id);
 
-/* Says with which partition of the region's counters, below HR_REPLY_PARTITIONS, the answer of a known id moves. */
+/* Says with which partition of the region's counters, below HR_PARTITIONS, the answer of a known id moves. */
 void hr_replies_file(struct hr_replies *replies, struct hr_id128 id, uint32_t partition);
 
 /* Answers on their way to another node. next: the next one of a partition, from *cursor (0 at first), as at most

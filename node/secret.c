@@ -15,20 +15,6 @@
 #define RANDOM_BYTES 32
 #define TEXT_BYTES (2 * RANDOM_BYTES + 1) /* hex and an end of line */
 
-static bool fail(struct hr_problem *ret_problem, const char *path, const char *what)
-{
-    hr_problem_what(ret_problem, "%s", what);
-    hr_problem_where(ret_problem, "%s", path);
-    return false;
-}
-
-static bool fail_errno(struct hr_problem *ret_problem, const char *path, const char *doing)
-{
-    hr_problem_what(ret_problem, "cannot %s: %s", doing, strerror(errno));
-    hr_problem_where(ret_problem, "%s", path);
-    return false;
-}
-
 /* Reading. */
 
 static struct hr_span without_line_end(struct hr_span text)
@@ -44,10 +30,11 @@ static bool is_closed_to_others(const char *path, struct hr_problem *ret_problem
 {
     struct stat status;
     if (stat(path, &status) != 0) {
-        return fail_errno(ret_problem, path, "open the secret");
+        return hr_problem_errno(ret_problem, path, "cannot open the secret");
     }
     if (S_ISREG(status.st_mode) && (status.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-        return fail(ret_problem, path, "any user of this machine can read or change the secret; use chmod o-rw");
+        return hr_problem_set(ret_problem, path,
+                              "any user of this machine can read or change the secret; use chmod o-rw");
     }
     return true;
 }
@@ -96,11 +83,11 @@ static bool write_synced(int fd, const char *path, struct hr_problem *ret_proble
     char text[TEXT_BYTES];
     bool is_made = make_text(text);
     if (!is_made) {
-        (void)fail_errno(ret_problem, path, "get random bytes");
+        (void)hr_problem_errno(ret_problem, path, "cannot get random bytes");
     }
     bool is_written = is_made && write(fd, text, sizeof(text)) == (ssize_t)sizeof(text) && fsync(fd) == 0;
     if (is_made && !is_written) {
-        (void)fail_errno(ret_problem, path, "write the secret");
+        (void)hr_problem_errno(ret_problem, path, "cannot write the secret");
     }
     explicit_bzero(text, sizeof(text));
     (void)close(fd); /* all that could be lost was synced */
@@ -113,7 +100,7 @@ static bool sync_folder(const char *folder, struct hr_problem *ret_problem)
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_synced = fd >= 0 && fsync(fd) == 0;
     if (!is_synced) {
-        (void)fail_errno(ret_problem, folder, "sync the folder");
+        (void)hr_problem_errno(ret_problem, folder, "cannot sync the folder");
     }
     if (fd >= 0) {
         (void)close(fd); /* it was not written to */
@@ -129,11 +116,11 @@ static bool make(const char *folder, const char *path, struct hr_problem *ret_pr
     (void)snprintf(draft, sizeof(draft), "%s/secret.XXXXXX", folder); /* as long as path is, which fitted */
     int fd = mkostemp(draft, O_CLOEXEC);                              /* with O_EXCL, and for its owner only */
     if (fd < 0) {
-        return fail_errno(ret_problem, path, "create the secret");
+        return hr_problem_errno(ret_problem, path, "cannot create the secret");
     }
     bool is_made = write_synced(fd, path, ret_problem);
     if (is_made && link(draft, path) != 0 && errno != EEXIST) {
-        is_made = fail_errno(ret_problem, path, "create the secret");
+        is_made = hr_problem_errno(ret_problem, path, "cannot create the secret");
     }
     (void)unlink(draft); /* what remains after a failure is a file that nothing reads */
     return is_made && sync_folder(folder, ret_problem);
@@ -144,7 +131,7 @@ bool hr_secret_keep(const char *folder, struct hr_hash_key *ret_key, struct hr_p
     char path[PATH_BYTES];
     int count = snprintf(path, sizeof(path), "%s/secret", folder);
     if (count < 0 || (size_t)count + sizeof(".XXXXXX") > sizeof(path)) {
-        return fail(ret_problem, folder, "the folder's path is too long");
+        return hr_problem_set(ret_problem, folder, "the folder's path is too long");
     }
     if (access(path, F_OK) != 0 && errno == ENOENT && !make(folder, path, ret_problem)) {
         return false;

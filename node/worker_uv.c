@@ -601,12 +601,22 @@ const struct hr_connections_stats *hr_worker_stats(const struct hr_worker *worke
     return hr_connections_stats(worker->connections);
 }
 
-const struct hr_peers_stats *hr_worker_peers(const struct hr_worker *worker)
+struct hr_worker_traffic hr_worker_traffic(const struct hr_worker *worker)
 {
-    return worker->peers == NULL ? NULL : hr_peers_stats(worker->peers);
-}
-
-struct hr_gossip *hr_worker_gossip(const struct hr_worker *worker)
-{
-    return worker->gossip;
+    struct hr_worker_traffic traffic = {0};
+    if (worker->gossip != NULL) {
+        struct hr_gossip_counts gossip = hr_gossip_counts(worker->gossip);
+        traffic.gossip_sent = gossip.sent;
+        traffic.gossip_received = gossip.received;
+        traffic.dropped = gossip.dropped + gossip.unreachable;
+    }
+    if (worker->peers != NULL) {
+        const struct hr_peers_stats *peers = hr_peers_stats(worker->peers);
+        traffic.peer_sent = peers->packets;
+        traffic.dropped += peers->dropped;
+    }
+    if (worker->inbox != NULL) {
+        traffic.dropped += hr_inbox_dropped(worker->inbox);
+    }
+    return traffic;
 }

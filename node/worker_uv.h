@@ -20,7 +20,7 @@
 #include "base/units.h"
 #include "gossip/gossip_nng.h"
 #include "node/address_text.h"
-#include "node/clock_uv.h"
+#include "node/clock.h"
 #include "node/connection_uv.h"
 #include "node/core.h"
 #include "node/peer_uv.h"
@@ -97,8 +97,12 @@ void hr_worker_free(struct hr_worker *worker);
 /* Borrowed, and kept up to date. */
 const struct hr_connections_stats *hr_worker_stats(const struct hr_worker *worker);
 
-/* The same of the connections to other nodes; NULL: the node is alone. */
-const struct hr_peers_stats *hr_worker_peers(const struct hr_worker *worker);
-struct hr_gossip *hr_worker_gossip(const struct hr_worker *worker);
+/* Packets between this node and others. */
+struct hr_worker_traffic {
+    uint64_t gossip_sent, gossip_received;
+    uint64_t peer_sent; /* to nodes of its region */
+    uint64_t dropped;   /* for want of room on their way out or in, or of an address that can be reached */
+};
+struct hr_worker_traffic hr_worker_traffic(const struct hr_worker *worker);
 
 #endif

@@ -23,8 +23,8 @@ static void lay_out(struct hr_caps *caps, const struct hr_caps_config *config, s
     parts.counters = hr_bump_take(bump, config->counters_max, sizeof parts.counters[0], 8);
     parts.head_count = heads_for(config->counters_max);
     parts.heads = hr_bump_take(bump, parts.head_count, sizeof parts.heads[0], 4);
-    parts.owners = hr_bump_take(bump, (size_t)HR_REGIONS_MAX * HR_CAPS_PARTITIONS, sizeof parts.owners[0], 2);
-    parts.tenures = hr_bump_take(bump, HR_CAPS_PARTITIONS, sizeof parts.tenures[0], 8);
+    parts.owners = hr_bump_take(bump, (size_t)HR_REGIONS_MAX * HR_PARTITIONS, sizeof parts.owners[0], 2);
+    parts.tenures = hr_bump_take(bump, HR_PARTITIONS, sizeof parts.tenures[0], 8);
     parts.letter = hr_bump_take(bump, HR_CAP_LETTER_BYTES_MAX, 1, 8);
     if (caps != NULL) {
         *caps = parts;
@@ -48,9 +48,9 @@ struct hr_caps *hr_caps_init(const struct hr_caps_config *config, const struct h
     caps->sent_at = HR_CAP_LONG_AGO;
     caps->is_adopted = true;
     caps->rng.state = config->incarnation;
-    memset(caps->owners, 0, sizeof caps->owners[0] * HR_REGIONS_MAX * HR_CAPS_PARTITIONS);
+    memset(caps->owners, 0, sizeof caps->owners[0] * HR_REGIONS_MAX * HR_PARTITIONS);
     memset(caps->heads, 0xff, sizeof caps->heads[0] * caps->head_count);
-    for (uint32_t p = 0; p < HR_CAPS_PARTITIONS; p++) {
+    for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
         caps->tenures[p] = (struct hr_caps_tenure){.since = HR_CAP_LONG_AGO};
     }
     return caps;
@@ -58,7 +58,7 @@ struct hr_caps *hr_caps_init(const struct hr_caps_config *config, const struct h
 
 struct hr_caps_partner *hr_caps_partner_of(const struct hr_caps *caps, uint32_t region, uint32_t partition)
 {
-    uint16_t owner = caps->owners[region * HR_CAPS_PARTITIONS + partition];
+    uint16_t owner = caps->owners[region * HR_PARTITIONS + partition];
     return owner == 0 ? NULL : &caps->partners[owner - 1];
 }
 
@@ -398,7 +398,7 @@ static void leave_partner(struct hr_caps *caps, uint32_t region, uint32_t partit
 
 enum hr_err hr_caps_set_owner(struct hr_caps *caps, uint32_t region, uint32_t partition, uint64_t member)
 {
-    uint16_t *owner = &caps->owners[region * HR_CAPS_PARTITIONS + partition];
+    uint16_t *owner = &caps->owners[region * HR_PARTITIONS + partition];
     struct hr_caps_partner *partner = find_partner(caps, member);
     if (member == 0) {
         return HR_OK; /* the last one known stays the partner: what it was lent is still its own */

@@ -31,8 +31,7 @@
 #include "region/cap_wire.h"
 #include "region/cover.h"
 #include "region/lend.h"
-
-#define HR_CAPS_PARTITIONS 4096U
+#include "region/partition.h"
 
 /* Where the shares are. Borrowed for the life of the caps; pointers that it returns stay good while is_held is set. */
 struct hr_caps_host {

@@ -291,7 +291,7 @@ static void begin_again(struct hr_caps *caps, uint64_t known, hr_ns now)
         hr_cap_link_init(&caps->partners[i].link, caps->incarnation);
         caps->partners[i].link.lives = lives + 1; /* so that counters tell all anew */
     }
-    for (uint32_t p = 0; p < HR_CAPS_PARTITIONS; p++) {
+    for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
         struct hr_caps_tenure *tenure = &caps->tenures[p];
         if (tenure->since != HR_CAP_LONG_AGO) {
             tenure->since = now;

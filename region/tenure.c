@@ -375,16 +375,6 @@ uint32_t hr_tenure_standby(const struct hr_tenure *tenure, uint32_t partition)
     return tenure->current.lineage == 0 ? HR_MEMBER_NONE : member_of(tenure, tenure->current.seats[partition].standby);
 }
 
-uint32_t hr_tenure_live_count(const struct hr_tenure *tenure, hr_ns now)
-{
-    uint32_t count = 1;
-    for (uint32_t i = 0; i < tenure->peer_count; i++) {
-        const struct hr_peer *peer = &tenure->peers[i];
-        count += peer->id != 0 && peer->heard_at >= 0 && now - peer->heard_at <= HR_LEASE_NS;
-    }
-    return count;
-}
-
 /* --- standby copies --- */
 
 void hr_tenure_copy(struct hr_tenure *tenure, const struct hr_store_batch *batch, uint64_t ticket, struct hr_now now)

@@ -140,9 +140,6 @@ enum hr_holding hr_tenure_holding(const struct hr_tenure *tenure, uint32_t parti
 uint32_t hr_tenure_epoch(const struct hr_tenure *tenure, uint32_t partition);
 uint64_t hr_tenure_lineage(const struct hr_tenure *tenure);
 
-/* Live nodes of the region, this one too: what a fair part is made by. At least 1. */
-uint32_t hr_tenure_live_count(const struct hr_tenure *tenure, hr_ns now);
-
 /* --- standby copies --- */
 
 /* The shard's batch goes to the standbys of its records too. Borrowed until copied says true; one at a time: calling it

@@ -45,7 +45,7 @@ class Run(unittest.TestCase):
 
     def fails(self, message, *arguments):
         result = self.run_chaos("run", *arguments)
-        self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"headroom: {message}\n"))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (2, "", f"headroom-chaos: {message}\n"))
 
     def test_the_cap_holds_while_a_region_is_cut_off_and_all_is_well_again(self):
         result = self.run_chaos("run", "partition", "--seconds", "15", "--json")
@@ -80,7 +80,7 @@ class Run(unittest.TestCase):
         client = self.connect(os.path.join(self.folder, "d", "eu-1.yaml"))
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=RUN_S_MAX)
-        self.assertEqual((process.returncode, errors), (1, "headroom: stopped before its end (alone)\n"))
+        self.assertEqual((process.returncode, errors), (1, "headroom-chaos: stopped before its end (alone)\n"))
         with self.assertRaises(OSError):
             client.ask("status")
         client.close()

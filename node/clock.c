@@ -1,4 +1,4 @@
-#include "node/clock_uv.h"
+#include "node/clock.h"
 
 #include <time.h>
 
@@ -10,7 +10,7 @@ static int64_t unix_ns(void)
 }
 
 /* It counts also while the machine sleeps: a lease that others count on runs out then too. */
-static int64_t monotonic_ns(void)
+hr_ns hr_clock_steady(void)
 {
     struct timespec at;
     (void)clock_gettime(CLOCK_BOOTTIME, &at); /* as above */
@@ -19,7 +19,7 @@ static int64_t monotonic_ns(void)
 
 void hr_clock_start(struct hr_clock *ret_clock)
 {
-    ret_clock->anchor_ns = unix_ns() - monotonic_ns();
+    ret_clock->anchor_ns = unix_ns() - hr_clock_steady();
     atomic_init(&ret_clock->steady_offset_ns, 0);
     atomic_init(&ret_clock->wall_offset_ns, 0);
 }
@@ -29,7 +29,7 @@ struct hr_now hr_clock_now(const struct hr_clock *clock)
     int64_t steady_offset_ns = atomic_load_explicit(&clock->steady_offset_ns, memory_order_relaxed);
     int64_t wall_offset_ns = atomic_load_explicit(&clock->wall_offset_ns, memory_order_relaxed);
     return (struct hr_now){
-        .steady = hr_clamp_time(clock->anchor_ns + monotonic_ns() + steady_offset_ns),
+        .steady = hr_clamp_time(clock->anchor_ns + hr_clock_steady() + steady_offset_ns),
         .wall = {hr_clamp_time(unix_ns() + wall_offset_ns)},
     };
 }

@@ -1,11 +1,11 @@
-/* Clock: the one place where a node reads the machine's clocks, once for each event.
+/* Clock: the one place where the programs read the machine's clocks; a node does so once for each event.
  *
  * Steady time is Unix time as it was at start, and since then what the monotonic clock counts, so that no step of the
  * machine's clock reaches it. Wall time is the machine's clock as it stands.
  *
  * Thread: any; all workers of a node share one clock. Memory: the struct alone. */
-#ifndef HR_NODE_CLOCK_UV_H
-#define HR_NODE_CLOCK_UV_H
+#ifndef HR_NODE_CLOCK_H
+#define HR_NODE_CLOCK_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,6 +19,9 @@ struct hr_clock {
 };
 
 void hr_clock_start(struct hr_clock *ret_clock);
+
+/* Nanoseconds of the machine's steady clock, for a program that only measures. */
+hr_ns hr_clock_steady(void);
 
 /* Both clocks, each within [0, HR_TIME_NS_MAX]. */
 struct hr_now hr_clock_now(const struct hr_clock *clock);
