@@ -30,6 +30,7 @@ struct peer {
     bool is_writing; /* the second queue is libuv's */
     hr_ns since;     /* RESOLVING, CONNECTING: begun; OPEN: the last write began */
     hr_ns retry_at, pause;
+    hr_ns waits_since; /* the oldest of `waiting`, roughly: the queue was empty before */
     uint32_t tries;
     char address[HR_ADDRESS_TEXT_BYTES];
     struct hr_address parsed;
@@ -106,19 +107,27 @@ static hr_ns now_of(const struct peer *peer)
     return hr_clock_now(peer->all->config.clock).steady;
 }
 
+static void make_due(struct peer *peer)
+{
+    if (!peer->is_due) {
+        peer->is_due = true;
+        peer->all->due[peer->all->due_count++] = peer->member;
+    }
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct peer *peer = handle->data;
     peer->state = IDLE;
     peer->is_writing = false; /* its callback has come before */
     peer->all->busy--;
+    make_due(peer); /* what waits goes with the next connection */
 }
 
 static void close_tcp(struct peer *peer)
 {
     peer->all->stats.open -= peer->state == OPEN;
     peer->state = CLOSING;
-    drop_waiting(peer);
     uv_close((uv_handle_t *)&peer->tcp, on_closed);
 }
 
@@ -141,19 +150,11 @@ static void fail(struct peer *peer)
 static void fail_early(struct peer *peer)
 {
     pause_after_failure(peer);
-    drop_waiting(peer);
     peer->state = IDLE;
+    make_due(peer);
 }
 
 /* --- connecting --- */
-
-static void make_due(struct peer *peer)
-{
-    if (!peer->is_due) {
-        peer->is_due = true;
-        peer->all->due[peer->all->due_count++] = peer->member;
-    }
-}
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
 {
@@ -234,8 +235,8 @@ static void on_found(uv_getaddrinfo_t *lookup, int status, struct addrinfo *foun
     struct peer *peer = lookup->data;
     peer->all->busy--;
     if (peer->all->is_closed || peer->has_moved) {
-        drop_waiting(peer);
         peer->state = IDLE;
+        make_due(peer);
     } else if (status != 0) {
         fail_early(peer);
     } else {
@@ -338,47 +339,60 @@ static void send_waiting(struct peer *peer)
     }
 }
 
-void hr_peers_turn(struct hr_peers *peers)
+static void give_up_old(struct peer *peer, hr_ns now)
 {
-    while (peers->due_count > 0) {
-        struct peer *peer = peers->all[peers->due[--peers->due_count]];
-        peer->is_due = false;
-        send_waiting(peer);
+    if (peer->waiting.bytes > 0 && peer->state != OPEN && now - peer->waits_since > HR_PEER_WAIT_NS_MAX) {
+        drop_waiting(peer);
     }
 }
 
-/* Gives up what takes too long, and starts what may be tried again. False: nothing can be put now. */
-static bool is_usable(struct peer *peer, hr_ns now)
+/* Gives up what takes too long, and starts what may be tried again. */
+static void tend(struct peer *peer, hr_ns now)
 {
     switch (peer->state) {
     case IDLE:
-        if (now >= peer->retry_at) {
+        if (now >= peer->retry_at && !peer->all->is_closed) {
             start(peer, now);
         }
-        return peer->state == RESOLVING || peer->state == CONNECTING;
-    case RESOLVING:
-        return true; /* the machine's resolver gives up by itself */
+        return;
     case CONNECTING:
         if (now - peer->since > HR_PEER_CONNECT_NS_MAX) {
             fail(peer);
         }
-        return peer->state == CONNECTING;
+        return;
     case OPEN:
         if (peer->is_writing && now - peer->since > HR_PEER_STALL_NS_MAX) {
             fail(peer);
         }
-        return peer->state == OPEN;
+        return;
+    case RESOLVING: /* the machine's resolver gives up by itself */
     case CLOSING:
-        return false;
+        return;
     }
-    return false;
+}
+
+/* Those that are without a connection, and for which something waits, are due again in the next turn. */
+void hr_peers_turn(struct hr_peers *peers, struct hr_now now)
+{
+    uint32_t count = peers->due_count;
+    peers->due_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct peer *peer = peers->all[peers->due[i]];
+        peer->is_due = false;
+        give_up_old(peer, now.steady);
+        send_waiting(peer);
+        if (peer->waiting.bytes > 0 && peer->state != OPEN) {
+            tend(peer, now.steady);
+            make_due(peer);
+        }
+    }
 }
 
 /* A member that has come back at another address is not looked for at the old one. False: it is no address. */
 static bool move(struct peer *peer, struct hr_span address)
 {
     if (hr_span_equal(hr_span_of(peer->address), address)) {
-        return true;
+        return address.bytes > 0;
     }
     struct hr_address parsed;
     if (address.bytes >= sizeof(peer->address) || hr_address_parse(address, &parsed) != HR_OK || parsed.port == 0) {
@@ -415,10 +429,18 @@ bool hr_peers_put(struct hr_peers *peers, uint32_t member, struct hr_span addres
                   struct hr_now now)
 {
     struct peer *peer = peer_of(peers, member);
-    if (peer == NULL || !move(peer, address) || !is_usable(peer, now.steady) || !queue_put(&peer->waiting, packet)) {
+    if (peer == NULL || !move(peer, address)) {
         peers->stats.dropped++;
         return false;
     }
+    give_up_old(peer, now.steady);
+    tend(peer, now.steady);
+    bool was_empty = peer->waiting.bytes == 0;
+    if (!queue_put(&peer->waiting, packet)) {
+        peers->stats.dropped++;
+        return false;
+    }
+    peer->waits_since = was_empty ? now.steady : peer->waits_since;
     make_due(peer);
     return true;
 }
@@ -430,9 +452,13 @@ void hr_peers_close(struct hr_peers *peers)
     peers->is_closed = true;
     for (uint32_t i = 0; i < peers->config.peers_max; i++) {
         struct peer *peer = peers->all[i];
-        if (peer != NULL && (peer->state == CONNECTING || peer->state == OPEN)) {
+        if (peer == NULL) {
+            continue;
+        }
+        drop_waiting(peer);
+        if (peer->state == CONNECTING || peer->state == OPEN) {
             close_tcp(peer);
-        } else if (peer != NULL && peer->state == RESOLVING) {
+        } else if (peer->state == RESOLVING) {
             (void)uv_cancel((uv_req_t *)&peer->lookup); /* one that is under way comes to its own end */
         }
     }

@@ -1,9 +1,10 @@
 /* Peers: this node's connections to the rpc addresses of others, for the packets between nodes (peer_wire.h).
  *
  * A member has one connection, which is opened when there is first something to send, and is kept. All packets that are
- * put for a member in one turn of the loop leave as one write. Nothing waits for a peer: what is put while it cannot be
- * reached, or reads too slowly, is dropped and counted, for the protocols between nodes are made for loss. After a
- * failure it is not tried again for a while, which doubles each time up to HR_PEER_PAUSE_NS_MAX.
+ * put for a member in one turn of the loop leave as one write. Nothing waits long for a peer: what could not be sent
+ * within HR_PEER_WAIT_NS_MAX, or finds its queue full, is dropped and counted, for the protocols between nodes are made
+ * for loss. After a failure it is not tried again for a while, which doubles each time up to HR_PEER_PAUSE_NS_MAX; the
+ * pauses are short, so that a node which comes back is reached before its callers' deadlines.
  *
  *   IDLE -> RESOLVING (a name only) -> CONNECTING -> OPEN -> CLOSING -> IDLE
  *
@@ -25,8 +26,9 @@
 
 #define HR_PEER_QUEUE_BYTES_MAX (4U << 20) /* waiting for one member, while as much again is being written */
 #define HR_PEER_CONNECT_NS_MAX HR_NS_PER_S
-#define HR_PEER_PAUSE_NS_MIN (50 * HR_NS_PER_MS)
-#define HR_PEER_PAUSE_NS_MAX (2 * HR_NS_PER_S)
+#define HR_PEER_WAIT_NS_MAX HR_NS_PER_S /* a packet, for a connection */
+#define HR_PEER_PAUSE_NS_MIN (25 * HR_NS_PER_MS)
+#define HR_PEER_PAUSE_NS_MAX (200 * HR_NS_PER_MS)
 
 /* Sent, and neither taken by the peer nor refused for this long: the connection is given up. TCP alone would try for a
  * quarter of an hour, each time later than before, also after the network has healed. */
@@ -58,8 +60,9 @@ void hr_peers_free(struct hr_peers *peers);
 bool hr_peers_put(struct hr_peers *peers, uint32_t member, struct hr_span address, struct hr_span packet,
                   struct hr_now now);
 
-/* To be called in each turn of the loop, before it waits: sends what was put. */
-void hr_peers_turn(struct hr_peers *peers);
+/* To be called in each turn of the loop, before it waits: sends what was put, and connects again where something waits;
+ * the loop is to turn at least each HR_PEER_PAUSE_NS_MAX. */
+void hr_peers_turn(struct hr_peers *peers, struct hr_now now);
 
 /* Closes all; what was not sent is dropped, and nothing can be put any more. */
 void hr_peers_close(struct hr_peers *peers);

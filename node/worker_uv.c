@@ -152,7 +152,7 @@ static void send_packets(struct hr_worker *worker, struct hr_now now)
         }
     }
     if (worker->peers != NULL) {
-        hr_peers_turn(worker->peers);
+        hr_peers_turn(worker->peers, now);
     }
 }
 

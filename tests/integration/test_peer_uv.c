@@ -154,7 +154,7 @@ static int tear_down(void **state)
 
 static void turn(struct rig *rig)
 {
-    hr_peers_turn(rig->peers);
+    hr_peers_turn(rig->peers, now_of(rig));
     (void)uv_run(&rig->loop, UV_RUN_NOWAIT);
     (void)uv_run(&rig->taker.loop, UV_RUN_NOWAIT);
     hr_connections_turn(rig->taker.connections, now_of(rig));
@@ -226,26 +226,59 @@ static void too_long_a_packet_and_a_member_that_cannot_be_are_dropped(void **sta
     assert_int_equal(hr_peers_stats(rig->peers)->dropped, 2 + COUNT(addresses));
 }
 
-static void who_refuses_is_left_alone_for_a_while(void **state)
+/* Puts until it was refused so often. */
+static void be_refused(struct rig *rig, uint64_t failures)
+{
+    hr_ns until = now_of(rig).steady + WAIT_NS_MAX;
+    while (hr_peers_stats(rig->peers)->failures < failures) {
+        (void)put(rig, 0, 8);
+        hr_peers_turn(rig->peers, now_of(rig));
+        (void)uv_run(&rig->loop, UV_RUN_NOWAIT);
+        assert_true(now_of(rig).steady < until);
+    }
+}
+
+static void what_is_put_while_a_peer_is_away_for_a_moment_arrives(void **state)
 {
     struct rig *rig = *state;
     uint16_t port = rig->taker.port;
     close_taker(&rig->taker);
-    (void)put(rig, 0, 8);
-    hr_ns until = now_of(rig).steady + WAIT_NS_MAX;
-    while (hr_peers_stats(rig->peers)->failures < 3) {
-        (void)put(rig, 0, 8);
-        hr_peers_turn(rig->peers);
-        (void)uv_run(&rig->loop, UV_RUN_NOWAIT);
-        assert_true(now_of(rig).steady < until);
+    assert_true(put(rig, 0, 8));
+    hr_peers_turn(rig->peers, now_of(rig));
+    while (hr_peers_stats(rig->peers)->failures == 0) {
+        (void)uv_run(&rig->loop, UV_RUN_ONCE);
     }
-    assert_false(put(rig, 0, 8)); /* it was tried a moment ago */
-    assert_int_equal(hr_peers_stats(rig->peers)->connects, 0);
     open_taker(rig, port);
-    UNTIL(rig, put(rig, 0, 8));
-    rig->taker.next = 0;
-    UNTIL(rig, rig->taker.packets >= 1);
-    assert_int_equal(hr_peers_stats(rig->peers)->open, 1);
+    assert_true(put(rig, 1, 8)); /* it was tried a moment ago: this waits too */
+    UNTIL(rig, rig->taker.packets == 2);
+    assert_int_equal(rig->taker.damaged, 0);
+    assert_int_equal(hr_peers_stats(rig->peers)->dropped, 0);
+    assert_int_equal(hr_peers_stats(rig->peers)->connects, 1);
+}
+
+static void who_refuses_is_left_alone_for_a_while(void **state)
+{
+    struct rig *rig = *state;
+    close_taker(&rig->taker);
+    hr_ns begin = now_of(rig).steady;
+    be_refused(rig, 4);
+    assert_true(now_of(rig).steady - begin >= 7 * HR_PEER_PAUSE_NS_MIN); /* it doubles: 1 + 2 + 4 */
+    assert_int_equal(hr_peers_stats(rig->peers)->connects, 0);
+    open_taker(rig, 0);
+}
+
+/* Time is handed in: nothing of this waits. */
+static void what_has_waited_too_long_is_dropped(void **state)
+{
+    struct rig *rig = *state;
+    close_taker(&rig->taker);
+    be_refused(rig, 1);
+    uint64_t dropped = hr_peers_stats(rig->peers)->dropped;
+    struct hr_now late = now_of(rig);
+    late.steady += HR_PEER_WAIT_NS_MAX + HR_NS_PER_S;
+    hr_peers_turn(rig->peers, late);
+    assert_true(hr_peers_stats(rig->peers)->dropped > dropped);
+    open_taker(rig, 0);
 }
 
 static void a_peer_that_goes_and_returns_is_found_again(void **state)
@@ -322,6 +355,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(packets_arrive_whole_and_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_packets_of_one_turn_leave_as_one_write, set_up, tear_down),
         cmocka_unit_test_setup_teardown(too_long_a_packet_and_a_member_that_cannot_be_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_put_while_a_peer_is_away_for_a_moment_arrives, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_waited_too_long_is_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_refuses_is_left_alone_for_a_while, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_peer_that_goes_and_returns_is_found_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_member_that_moved_is_asked_at_its_new_address, set_up, tear_down),
