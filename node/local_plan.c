@@ -91,18 +91,20 @@ bool hr_local_plan_init(struct hr_local_plan *plan, const char *regions, uint32_
 
 /* --- where each listens --- */
 
-/* A socket that holds a free port, or -1 with errno. */
-static int hold_port(struct hr_address *address)
+/* Ports are taken from below those that the system gives to clients (mostly from 32768 on): there, a connection could
+ * take one before its node listens, or connect to itself. */
+#define PORT_FIRST 10240U
+#define PORT_COUNT 20480U
+
+/* A socket that is bound there, or -1 with errno. */
+static int hold(const struct hr_address *address, uint16_t port)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET};
-    socklen_t bytes = sizeof(at);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
-    if (inet_pton(AF_INET, address->host, &at.sin_addr) == 1 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
-        getsockname(fd, (struct sockaddr *)&at, &bytes) == 0) {
-        address->port = ntohs(at.sin_port);
+    if (inet_pton(AF_INET, address->host, &at.sin_addr) == 1 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0) {
         return fd;
     }
     int saved = errno;
@@ -111,17 +113,33 @@ static int hold_port(struct hr_address *address)
     return -1;
 }
 
+/* The next free port from *next on; a socket that holds it, or -1 with errno. */
+static int hold_port(struct hr_address *address, uint32_t *next)
+{
+    int fd = -1;
+    for (uint32_t tries = 0; tries < PORT_COUNT && fd < 0; tries++) {
+        address->port = (uint16_t)(PORT_FIRST + *next % PORT_COUNT);
+        *next += 1;
+        fd = hold(address, address->port);
+        if (fd < 0 && errno != EADDRINUSE) {
+            return -1;
+        }
+    }
+    return fd;
+}
+
 /* All are held until the last is found, so that none is found twice. */
 bool hr_local_plan_find_ports(struct hr_local_plan *plan, struct hr_problem *ret_problem)
 {
     int held[HR_LOCAL_NODES_MAX * PORTS_EACH];
     uint32_t count = 0;
+    uint32_t next = (uint32_t)getpid() * 64; /* so that clusters that start together begin apart */
     bool has_all = true;
     for (uint32_t i = 0; i < plan->node_count && has_all; i++) {
         struct hr_address *addresses[PORTS_EACH] = {&plan->nodes[i].rpc, &plan->nodes[i].http, &plan->nodes[i].gossip,
                                                     &plan->nodes[i].relay};
         for (uint32_t k = 0; k < PORTS_EACH && has_all; k++) {
-            held[count] = hold_port(addresses[k]);
+            held[count] = hold_port(addresses[k], &next);
             has_all = held[count] >= 0;
             count += has_all;
         }
