@@ -36,15 +36,12 @@ def until(what, condition, seconds=SETTLE_S_MAX):
 
 
 def own_host():
-    return f"127.{random.randint(1, 254)}.{random.randint(0, 254)}.1"
+    dice = random.SystemRandom()
+    return f"127.{dice.randint(1, 254)}.{dice.randint(0, 254)}.{dice.randint(2, 254)}"
 
 
-def free_ports(host, count):
-    held = [socket.create_server((host, 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+# Below those that the system gives to clients: no connection of anybody can have taken one.
+PORT_FIRST = 7001
 
 
 class Client(rpc.Client):
@@ -141,7 +138,8 @@ class Node:
         self.name = name
         self.region = region
         self.host = cluster.host
-        self.rpc_port, self.gossip_port = free_ports(self.host, 2)
+        self.rpc_port = PORT_FIRST + 2 * len(cluster.nodes)  # the cluster's host is its own
+        self.gossip_port = self.rpc_port + 1
         self.gossip = f"tcp://{self.host}:{self.gossip_port}"
         self.data = os.path.join(cluster.folder, name)
         self.file = self.data + ".yaml"
