@@ -18,9 +18,16 @@
 #include "limiter/sliding_log.h"
 #include "limiter/sliding_window.h"
 
+/* A bucket, and where its last change was noted (journal.h): in what the larger states leave free. */
+struct hr_bucket {
+    struct hr_gcra gcra;
+    uint32_t place, round;
+};
+
 /* What one counter remembers. Zero-filled is untouched, for every algorithm. */
 union hr_state {
     struct hr_gcra gcra;
+    struct hr_bucket bucket;
     struct hr_fixed_window fixed_window;
     struct hr_sliding_window sliding_window;
     struct hr_sliding_log sliding_log;
@@ -35,6 +42,12 @@ struct hr_context {
     struct hr_lease_pool *leases;
     const struct hr_quota_clock *clock; /* of the limit at hand, set to now */
 };
+
+/* Is `bucket` the state of these counters? */
+static inline bool hr_algorithm_is_bucket(enum hr_algorithm algorithm)
+{
+    return algorithm == HR_TOKEN_BUCKET || algorithm == HR_GCRA || algorithm == HR_LEAKY_BUCKET;
+}
 
 void hr_state_advance(union hr_state *state, const struct hr_rule *rule, const struct hr_context *context);
 

@@ -31,8 +31,8 @@ static inline void touch(struct hr_limiter *limiter, struct hr_touched *touched,
     touched->version = &limiter->versions.versions[limiter->versions.of_limit[limit]];
 }
 
-/* Which counters: their identities, with the memory they stand in on its way. */
-static inline void identify(struct hr_limiter *limiter)
+/* Which counters: their identities, with the memory they stand in on its way; is_early: it is not needed at once. */
+static inline void identify(struct hr_limiter *limiter, bool is_early)
 {
     uint32_t count = limiter->match.count;
     for (uint32_t i = 0; i < count; i++) {
@@ -41,6 +41,8 @@ static inline void identify(struct hr_limiter *limiter)
         touched->id = identity(limiter, limiter->match.limits[i], touched->version);
         if (hr_limiter_has_no_cell(touched->version)) {
             hr_stake_prefetch(&limiter->stakes, touched->id);
+        } else if (is_early) {
+            hr_table_prefetch_all(&limiter->table, touched->id);
         } else {
             hr_table_prefetch(&limiter->table, touched->id);
         }
@@ -554,7 +556,7 @@ enum hr_err hr_limiter_check(struct hr_limiter *limiter, const struct hr_request
     if (err != HR_OK) {
         return err;
     }
-    identify(limiter);
+    identify(limiter, false);
     return decide(limiter, request, now, ret_decision);
 }
 
@@ -567,7 +569,7 @@ void hr_limiter_prepare(struct hr_limiter *limiter, const struct hr_request *req
     if (!ret_prepared->is_known) {
         return;
     }
-    identify(limiter);
+    identify(limiter, true);
     ret_prepared->count = count;
     for (uint32_t i = 0; i < count; i++) {
         ret_prepared->limits[i] = (uint16_t)limiter->match.limits[i];
@@ -623,7 +625,7 @@ enum hr_err hr_limiter_touch(struct hr_limiter *limiter, const struct hr_request
 {
     enum hr_err err = match(limiter, request);
     if (err == HR_OK) {
-        identify(limiter);
+        identify(limiter, false);
     }
     return err;
 }

@@ -31,6 +31,7 @@ static struct hr_limiter *lay_out(const struct hr_limiter_sizes *sizes, struct h
     parts->forgotten.ids = hr_bump_take(bump, sizes->saves ? HR_FORGOTTEN_MAX : 0, sizeof(struct hr_id128), 64);
     hr_versions_init(&parts->versions, sizes->limits_max, bump);
     hr_table_init(&parts->table, sizes->counters_max, bump);
+    hr_journal_init(&parts->journal, sizes->saves ? sizes->counters_max : 0, bump);
     return limiter;
 }
 
@@ -122,6 +123,7 @@ static bool forget(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_v
     if (version->rule.algorithm == HR_QUOTA && !version->is_retired) {
         hr_quota_clock_forget(&version->clock, &version->rule, &cell->state.quota);
     }
+    (void)hr_limiter_drop_note(limiter, cell);
     hr_state_clear(&cell->state, &version->rule, context);
     hr_table_erase(&limiter->table, cell);
     return true;
@@ -173,6 +175,7 @@ enum hr_err hr_limiter_load(struct hr_limiter *limiter, const struct hr_limit_se
         return HR_E_TOO_MANY;
     }
     now = hr_limiter_settle_now(limiter, now);
+    hr_limiter_spill_notes(limiter); /* their versions may retire */
     enum hr_err err = hr_versions_load(&limiter->versions, set, &limiter->counter_secret, now, limiter->sweep_pass);
     if (err == HR_E_FULL) { /* many changes at once, faster than the sweep: wait for two passes here */
         hr_limiter_sweep_cells(limiter, 3 * (hr_table_cell_count(&limiter->table) + limiter->table.count), now);

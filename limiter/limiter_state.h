@@ -5,6 +5,7 @@
 #define HR_LIMITER_LIMITER_STATE_H
 
 #include "limiter/algorithm.h"
+#include "limiter/journal.h"
 #include "limiter/key_text.h"
 #include "limiter/limiter.h"
 #include "limiter/reserve.h"
@@ -51,6 +52,7 @@ struct hr_limiter {
     struct hr_reserve_pool reserves;
     struct hr_stake_pool stakes;
     struct hr_forgotten forgotten;
+    struct hr_journal journal;
     struct hr_refresh refresh;
     struct hr_versions versions;
     uint64_t sweep_at;   /* the next cell */
@@ -120,13 +122,32 @@ static inline enum hr_durability hr_limiter_durability(const struct hr_limiter *
 }
 
 /* Notes that the cell's state has changed, for those who save it. The record of a counter with a reserve stays an upper
- * bound without that. */
+ * bound without that. A bucket is saved from its note, and so bears at once what it will bear when it has been. */
 static inline void hr_limiter_note_change(struct hr_limiter *limiter, struct hr_cell *cell,
                                           const struct hr_version *version)
 {
-    if (cell->reserve == 0 && hr_limiter_durability(limiter, version) != HR_MEMORY) {
+    if (cell->reserve != 0 || hr_limiter_durability(limiter, version) == HR_MEMORY ||
+        (cell->flags & HR_CELL_DIRTY) != 0) {
+        return;
+    }
+    if (hr_algorithm_is_bucket(version->rule.algorithm) && hr_journal_note(&limiter->journal, cell)) {
+        cell->flags = (uint16_t)((cell->flags & ~HR_CELL_MARK) | HR_CELL_STORED | limiter->refresh.mark);
+    } else {
         hr_table_mark_dirty(&limiter->table, cell);
     }
+}
+
+/* Marks in the table what was noted, as if there had been no journal. */
+void hr_limiter_spill_notes(struct hr_limiter *limiter);
+
+/* What was noted of a cell is not to be saved: it goes, or is another counter's state from now on. True: it was. */
+static inline bool hr_limiter_drop_note(struct hr_limiter *limiter, const struct hr_cell *cell)
+{
+    struct hr_noted *noted = hr_journal_find(&limiter->journal, cell);
+    if (noted != NULL) {
+        noted->version = 0;
+    }
+    return noted != NULL;
 }
 
 /* The cell's state has been restated, or begun afresh. Its record was made under the old numbers; put back under the

@@ -146,7 +146,10 @@ static void give_up_reserve(struct hr_limiter *limiter, const struct hr_cell *ce
 enum hr_err hr_limiter_apply(struct hr_limiter *limiter, const struct hr_counter_image *image, int64_t elapsed_ns,
                              struct hr_now now)
 {
-    const struct hr_cell *old = hr_table_find(&limiter->table, image->id);
+    struct hr_cell *old = hr_table_find(&limiter->table, image->id);
+    if (old != NULL && hr_limiter_drop_note(limiter, old)) {
+        hr_table_mark_dirty(&limiter->table, old); /* what it is when it is saved counts */
+    }
     uint16_t flags = old == NULL ? 0 : old->flags;
     enum hr_err err = hr_limiter_restore(limiter, image, elapsed_ns, now);
     if (err != HR_OK) {
@@ -178,6 +181,7 @@ enum hr_err hr_limiter_apply_lease(struct hr_limiter *limiter, const struct hr_l
 /* Gives all back that a cell holds of the pools, its reserve apart, and takes it out. */
 static void erase(struct hr_limiter *limiter, struct hr_cell *cell, const struct hr_context *context)
 {
+    (void)hr_limiter_drop_note(limiter, cell);
     hr_state_clear(&cell->state, &limiter->versions.versions[cell->version].rule, context);
     hr_table_erase(&limiter->table, cell);
 }

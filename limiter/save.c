@@ -108,6 +108,50 @@ bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct
     return false;
 }
 
+/* The version of what was noted, where its state can be told by a debt of one word; else the counter is saved as others
+ * are. */
+static const struct hr_version *version_of_debt(struct hr_limiter *limiter, const struct hr_noted *noted,
+                                                hr_ns saved_at, uint64_t *ret_debt)
+{
+    const struct hr_version *version = &limiter->versions.versions[noted->version];
+    struct hr_u128 debt = hr_u128_sub_floor(noted->gcra.arrival, hr_u128_mul((uint64_t)saved_at, version->rule.rate));
+    *ret_debt = debt.lo;
+    return debt.hi == 0 ? version : NULL;
+}
+
+uint32_t hr_limiter_next_debts(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_shared,
+                               struct hr_debt ret_debts[HR_DEBTS_MAX])
+{
+    hr_ns saved_at = hr_limiter_settle_now(limiter, now).steady;
+    const struct hr_version *shared = NULL;
+    struct hr_noted *noted;
+    uint32_t count = 0;
+    while (count < HR_DEBTS_MAX && (noted = hr_journal_next(&limiter->journal)) != NULL) {
+        const struct hr_version *version = version_of_debt(limiter, noted, saved_at, &ret_debts[count].debt);
+        if (version == NULL) {
+            hr_limiter_save_again(limiter, noted->id);
+            continue;
+        }
+        if (shared != NULL && version != shared) {
+            hr_journal_put_back(&limiter->journal);
+            break;
+        }
+        shared = version;
+        ret_debts[count++].id = noted->id;
+    }
+    if (shared != NULL) {
+        ret_shared->limit = shared->limit_id;
+        ret_shared->saved_at = saved_at;
+        save_rule(&shared->rule, ret_shared);
+    }
+    return count;
+}
+
+bool hr_limiter_has_many_debts(const struct hr_limiter *limiter)
+{
+    return hr_journal_is_filling(&limiter->journal);
+}
+
 /* A record that says no more than is so already: all units that are reserved, or about to be, are ahead of it. */
 static uint64_t units_ahead(const struct hr_limiter *limiter, const struct hr_cell *cell)
 {
@@ -115,8 +159,17 @@ static uint64_t units_ahead(const struct hr_limiter *limiter, const struct hr_ce
     return cell->reserve == 0 ? 0 : reserve->left + reserve->asked;
 }
 
+void hr_limiter_spill_notes(struct hr_limiter *limiter)
+{
+    const struct hr_noted *noted;
+    while ((noted = hr_journal_next(&limiter->journal)) != NULL) {
+        hr_limiter_save_again(limiter, noted->id);
+    }
+}
+
 bool hr_limiter_next_changed(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image)
 {
+    hr_limiter_spill_notes(limiter);
     struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, now));
     struct hr_cell *cell;
     while ((cell = hr_table_next_dirty(&limiter->table)) != NULL) {
@@ -345,6 +398,11 @@ static struct hr_cell *fresh_cell(struct hr_limiter *limiter, struct hr_id128 id
     hr_state_clear(&cell->state, &limiter->versions.versions[cell->version].rule, context);
     cell->version = hr_limiter_version_number(limiter, version);
     return cell;
+}
+
+void hr_limiter_prepare_restore(const struct hr_limiter *limiter, struct hr_id128 counter)
+{
+    hr_table_prefetch_all(&limiter->table, counter);
 }
 
 void hr_limiter_restore_forgotten(struct hr_limiter *limiter, struct hr_id128 counter, struct hr_now now)

@@ -22,6 +22,20 @@ bool hr_limiter_next_forgotten(struct hr_limiter *limiter, struct hr_id128 *ret_
 bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image);
 bool hr_limiter_next_changed(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image);
 
+/* Of the changed, buckets that stand in the journal (journal.h), some of one limit at a time, at a fraction of what
+ * next_changed takes for each; whatever is left there comes out by that. What they share is in ret_shared: limit,
+ * algorithm, rate, period_ns, saved_at. Returns how many; 0: there are none. */
+#define HR_DEBTS_MAX 22
+struct hr_debt {
+    struct hr_id128 id;
+    uint64_t debt; /* as the image's words[1], while words[0] and ahead are 0 */
+};
+uint32_t hr_limiter_next_debts(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_shared,
+                               struct hr_debt ret_debts[HR_DEBTS_MAX]);
+
+/* Is the journal filling up, so that its part of the changed should not wait for the flush interval? */
+bool hr_limiter_has_many_debts(const struct hr_limiter *limiter);
+
 /* Before a clean stop, when no request will come any more and no record is on its way: all units ahead are given up, so
  * that the last records say just what was spent. */
 void hr_limiter_end_reserves(struct hr_limiter *limiter);
@@ -54,6 +68,9 @@ HR_MUST enum hr_err hr_limiter_restore_lease(struct hr_limiter *limiter, const s
 
 /* What stands for the limit in the image of a counter whose rule was given on the spot. */
 struct hr_id128 hr_limiter_spot_mark(uint64_t capacity);
+
+/* At start: asks for the memory where a counter would stand, some while before it is restored. */
+void hr_limiter_prepare_restore(const struct hr_limiter *limiter, struct hr_id128 counter);
 
 /* At start: takes out again what an earlier record has put back. */
 void hr_limiter_restore_forgotten(struct hr_limiter *limiter, struct hr_id128 counter, struct hr_now now);

@@ -92,6 +92,15 @@ void hr_table_prefetch(const struct hr_table *table, struct hr_id128 id)
     __builtin_prefetch(home + 64, 1);
 }
 
+void hr_table_prefetch_all(const struct hr_table *table, struct hr_id128 id)
+{
+    const char *home = (const char *)&table->cells[home_of(table, id)];
+    for (size_t at = 0; at < GLANCE_CELLS * sizeof(struct hr_cell); at += 64) {
+        __builtin_prefetch(home + at, 1);
+    }
+    __builtin_prefetch(home + GLANCE_CELLS * sizeof(struct hr_cell) - 1, 1); /* cells and lines begin apart */
+}
+
 static void mark_block_of(struct hr_table *table, const struct hr_cell *cell)
 {
     uint64_t block = (uint64_t)(cell - table->cells) / HR_TABLE_BLOCK_CELLS;

@@ -58,8 +58,10 @@ struct hr_cell *hr_table_find(const struct hr_table *table, struct hr_id128 id);
 struct hr_cell *hr_table_seek(const struct hr_table *table, uint64_t first, uint64_t last);
 struct hr_cell *hr_table_from(const struct hr_table *table, struct hr_cell *cell, uint64_t last);
 
-/* Asks for the cache lines where id would stand, ahead of find. */
+/* Asks for the cache lines where id would stand, ahead of find: the first of them right before; and all that find
+ * looks at, where there is time for them to come. */
 void hr_table_prefetch(const struct hr_table *table, struct hr_id128 id);
+void hr_table_prefetch_all(const struct hr_table *table, struct hr_id128 id);
 
 /* A zero-filled state under id, which is not in the table. NULL: full. version is not 0. */
 struct hr_cell *hr_table_insert(struct hr_table *table, struct hr_id128 id, uint16_t version);

@@ -48,6 +48,13 @@ void hr_counter_log_put(struct hr_counter_log *log, struct hr_store_batch *batch
     hr_segment_put(&log->segment, image);
 }
 
+void hr_counter_log_put_debts(struct hr_counter_log *log, struct hr_store_batch *batch,
+                              const struct hr_counter_image *shared, const struct hr_debt *debts, uint32_t count)
+{
+    make_room(log, batch);
+    hr_segment_put_debts(&log->segment, shared, debts, count);
+}
+
 void hr_counter_log_forget(struct hr_counter_log *log, struct hr_store_batch *batch, struct hr_id128 counter, hr_ns now)
 {
     make_room(log, batch);

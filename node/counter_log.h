@@ -39,6 +39,8 @@ bool hr_counter_log_has_room(const struct hr_counter_log *log, const struct hr_s
 
 /* Require room. */
 void hr_counter_log_put(struct hr_counter_log *log, struct hr_store_batch *batch, const struct hr_counter_image *image);
+void hr_counter_log_put_debts(struct hr_counter_log *log, struct hr_store_batch *batch,
+                              const struct hr_counter_image *shared, const struct hr_debt *debts, uint32_t count);
 void hr_counter_log_forget(struct hr_counter_log *log, struct hr_store_batch *batch, struct hr_id128 counter,
                            hr_ns now);
 

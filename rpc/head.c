@@ -25,21 +25,25 @@ static void set(struct hr_head *head, enum hr_kind kind, uint32_t bytes, uint32_
     head->number = number;
 }
 
-/* Heads of one byte: small numbers, short texts, small containers. */
-static void set_short(struct hr_head *head, uint8_t first)
-{
-    if (first < 0x80) {
-        set(head, HR_KIND_WHOLE, 1, 0, first);
-    } else if (first < 0x90) {
-        set(head, HR_KIND_MAP, 1, first & 0xf, 0);
-    } else if (first < 0xa0) {
-        set(head, HR_KIND_ARRAY, 1, first & 0xf, 0);
-    } else if (first < 0xc0) {
-        set(head, HR_KIND_TEXT, 1, first & 0x1f, 0);
-    } else {
-        set(head, HR_KIND_NEGATIVE, 1, 0, first | ~UINT64_C(0xff));
-    }
-}
+/* 0xc0 to 0xdf are no short heads. */
+const struct hr_head_short hr_head_shorts[16] = {
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_WHOLE, 0, UINT64_MAX},
+    {HR_KIND_MAP, 0xf, 0},
+    {HR_KIND_ARRAY, 0xf, 0},
+    {HR_KIND_TEXT, 0x1f, 0},
+    {HR_KIND_TEXT, 0x1f, 0},
+    {HR_KIND_NIL, 0, 0},
+    {HR_KIND_NIL, 0, 0},
+    {HR_KIND_NEGATIVE, 0, UINT64_MAX},
+    {HR_KIND_NEGATIVE, 0, UINT64_MAX},
+};
 
 static uint64_t read_field(const char *at, size_t bytes)
 {
@@ -52,7 +56,7 @@ static uint64_t read_field(const char *at, size_t bytes)
 
 static void set_signed(struct hr_head *head, uint64_t field, uint32_t field_bytes)
 {
-    uint64_t sign = UINT64_C(1) << (8 * field_bytes - 1);
+    uint64_t sign = UINT64_C(1) << ((8 * field_bytes - 1) & 63); /* a signed number has 1 to 8 bytes */
     bool is_negative = (field & sign) != 0;
     set(head, is_negative ? HR_KIND_NEGATIVE : HR_KIND_WHOLE, 1 + field_bytes, 0, (field ^ sign) - sign);
 }
@@ -96,16 +100,9 @@ static void set_long(struct hr_head *head, uint8_t first, const struct form *for
     }
 }
 
-enum hr_err hr_head_read(struct hr_span bytes, struct hr_head *ret_head)
+enum hr_err hr_head_read_long(struct hr_span bytes, struct hr_head *ret_head)
 {
-    if (bytes.bytes == 0) {
-        return HR_E_TRUNCATED;
-    }
     uint8_t first = (uint8_t)bytes.at[0];
-    if (first < 0xc0 || first >= 0xe0) {
-        set_short(ret_head, first);
-        return HR_OK;
-    }
     const struct form *form = &forms[first - 0xc0];
     if (form->kind == NONE) {
         return HR_E_CORRUPT;

@@ -5,6 +5,7 @@
 #define TAG_RULE 0x10
 #define TAG_FORGOTTEN 0x20
 #define TAG_ENTRIES 0x40
+#define TAG_DEBT 0x60
 #define SLOT_MASK (HR_SEGMENT_RULES_MAX - 1)
 
 #define ID_KEY_BYTES 17 /* kind, id */
@@ -14,6 +15,8 @@ static_assert(HR_SEGMENT_COUNTER_BYTES_MAX >= (1 + 16 + 1 + 2 * VARINT_BYTES_MAX
                                                   (1 + 16 + 4 * VARINT_BYTES_MAX + 1) +
                                                   HR_IMAGE_ENTRIES_MAX * (VARINT_BYTES_MAX + 5),
               "a rule, a counter and its entries");
+static_assert(HR_SEGMENT_COUNTER_BYTES_MAX >= 8 + (1 + 16 + 1 + 2 * VARINT_BYTES_MAX) + HR_DEBTS_MAX * (1 + 16 + 8),
+              "the head, a rule and some debts");
 
 /* --- keys --- */
 
@@ -124,6 +127,18 @@ void hr_segment_put(struct hr_segment_writer *writer, const struct hr_counter_im
     writer->used = (size_t)(at - writer->at);
 }
 
+void hr_segment_put_debts(struct hr_segment_writer *writer, const struct hr_counter_image *shared,
+                          const struct hr_debt *debts, uint32_t count)
+{
+    uint8_t *at = put_rule(writer, begin(writer, shared->saved_at), shared);
+    uint8_t tag = (uint8_t)(writer->slot | TAG_DEBT);
+    for (uint32_t i = 0; i < count; i++) {
+        *at = tag;
+        at = put_u64(put_id(at + 1, debts[i].id), debts[i].debt);
+    }
+    writer->used = (size_t)(at - writer->at);
+}
+
 void hr_segment_forget(struct hr_segment_writer *writer, struct hr_id128 counter, hr_ns now)
 {
     uint8_t *at = begin(writer, now);
@@ -185,6 +200,20 @@ static void read_entries(struct hr_le_reader *in, struct hr_counter_image *image
     image->entry_count = in->failed ? 0 : count;
 }
 
+static void read_numbers(struct hr_le_reader *in, struct hr_counter_image *image)
+{
+    image->ahead = read_varint(in);
+    for (size_t i = 0; i < 3; i++) {
+        image->words[i] = read_varint(in);
+    }
+}
+
+static void read_debt(struct hr_le_reader *in, struct hr_counter_image *image)
+{
+    image->ahead = image->words[0] = image->words[2] = 0;
+    image->words[1] = hr_le_read_u64(in);
+}
+
 static void read_counter(struct hr_segment_reader *reader, uint8_t tag, struct hr_counter_image *image)
 {
     struct hr_le_reader *in = &reader->in;
@@ -199,11 +228,12 @@ static void read_counter(struct hr_segment_reader *reader, uint8_t tag, struct h
     image->period_ns = rule->period_ns;
     image->saved_at = reader->saved_at;
     image->id = hr_le_read_id(in);
-    image->ahead = read_varint(in);
-    for (size_t i = 0; i < 3; i++) {
-        image->words[i] = read_varint(in);
-    }
     image->entry_count = 0;
+    if ((tag & ~SLOT_MASK) == TAG_DEBT) {
+        read_debt(in, image);
+        return;
+    }
+    read_numbers(in, image);
     if (tag & TAG_ENTRIES) {
         read_entries(in, image);
     }
@@ -222,7 +252,7 @@ enum hr_err hr_segment_next(struct hr_segment_reader *reader, struct hr_counter_
         *ret_is_forgotten = tag == TAG_FORGOTTEN;
         if (tag == TAG_FORGOTTEN) {
             ret_image->id = hr_le_read_id(in);
-        } else if (what == 0 || what == TAG_ENTRIES) {
+        } else if (what == 0 || what == TAG_ENTRIES || what == TAG_DEBT) {
             read_counter(reader, tag, ret_image);
         } else {
             in->failed = true;

@@ -10,6 +10,7 @@
  *               rate varint, period varint
  *     00 to 0f  a counter under the rule that is filed there: id 16, ahead varint, three words varint
  *     40 to 4f  the same, and entries of a sliding log: count u8, for each age varint, cost varint
+ *     60 to 6f  a bucket whose debt is one word, and ahead nothing: id 16, debt u64
  *     20        a counter that was forgotten: id 16
  *
  * Reader and writer stand side by side. Thread: the caller's. Pure. Memory: the caller's. */
@@ -22,6 +23,7 @@
 
 #include "base/err.h"
 #include "limiter/image.h"
+#include "limiter/save.h"
 #include "storage/batch.h"
 #include "storage/le.h"
 #include "storage/record.h"
@@ -66,6 +68,9 @@ static inline bool hr_segment_has_room(const struct hr_segment_writer *writer)
 /* Require room. All images of a segment were saved at one time: saved_at of the first counts, and that of the rest is
  * the same or it is not put here. */
 void hr_segment_put(struct hr_segment_writer *writer, const struct hr_counter_image *image);
+/* Buckets, as many as hr_limiter_next_debts gives at a time: together they take no more room than one counter may. */
+void hr_segment_put_debts(struct hr_segment_writer *writer, const struct hr_counter_image *shared,
+                          const struct hr_debt *debts, uint32_t count);
 void hr_segment_forget(struct hr_segment_writer *writer, struct hr_id128 counter, hr_ns now);
 
 struct hr_segment_reader {

@@ -276,9 +276,141 @@ static void the_last_record_of_a_counter_counts(void **state)
     }
 }
 
+/* What a store would know: the last record of each counter. */
+struct known {
+    struct hr_counter_image images[IMAGES_MAX];
+    uint32_t count;
+};
+
+static struct hr_counter_image *known_of(struct known *known, struct hr_id128 id)
+{
+    for (uint32_t i = 0; i < known->count; i++) {
+        if (hr_id128_equal(known->images[i].id, id)) {
+            return &known->images[i];
+        }
+    }
+    return NULL;
+}
+
+static void learn(struct known *known, const struct hr_counter_image *image)
+{
+    struct hr_counter_image *old = known_of(known, image->id);
+    assert_true(old != NULL || known->count < IMAGES_MAX);
+    *(old != NULL ? old : &known->images[known->count++]) = *image;
+}
+
+static void save(struct fixture *fixture, struct known *known, bool by_journal)
+{
+    struct hr_id128 forgotten;
+    struct hr_counter_image image = {.entry_count = 0}, *old;
+    struct hr_debt debts[HR_DEBTS_MAX];
+    uint32_t count;
+    while (hr_limiter_next_forgotten(fixture->limiter, &forgotten)) {
+        if ((old = known_of(known, forgotten)) != NULL) {
+            *old = known->images[--known->count];
+        }
+    }
+    while (by_journal && (count = hr_limiter_next_debts(fixture->limiter, fixture->now, &image, debts)) > 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            image.id = debts[i].id;
+            image.words[1] = debts[i].debt;
+            learn(known, &image);
+        }
+    }
+    while (hr_limiter_next_changed(fixture->limiter, fixture->now, &image)) {
+        learn(known, &image);
+    }
+}
+
+static void load_two(struct fixture *fixture, uint64_t rate)
+{
+    const struct fixture_limit limits[] = {
+        {.name = "user", .key = "user", .rule = bucket(HR_TOKEN_BUCKET, rate, SECONDS(1), 40)},
+        {.name = "all", .key = "plan", .rule = bucket(HR_LEAKY_BUCKET, 30, SECONDS(1), 4000)},
+    };
+    fixture_load(fixture, limits, COUNT(limits));
+}
+
+static void pass_at_random(struct fixture *one, struct fixture *other, struct hr_rng *rng)
+{
+    static const char *const who[] = {"user=a",        "user=b",        "user=c", "user=d",
+                                      "user=e plan=p", "user=a plan=q", "plan=p"};
+    const char *attributes = who[hr_rng_below(rng, COUNT(who))];
+    uint64_t cost = hr_rng_below(rng, 6), what = hr_rng_below(rng, 100), rate = 1 + hr_rng_below(rng, 3);
+    assert_int_equal(fixture_take(one, attributes, cost), fixture_take(other, attributes, cost));
+    fixture_pass(one, (int64_t)hr_rng_below(rng, (uint64_t)MS(400)));
+    other->now = one->now;
+    for (int i = 0; what < 4 && i < 2; i++) {
+        struct fixture *fixture = i == 0 ? one : other;
+        if (what < 2) {
+            load_two(fixture, rate);
+        } else if (what == 2) {
+            fixture_sweep(fixture);
+        } else {
+            hr_limiter_begin_refresh(fixture->limiter);
+        }
+    }
+}
+
+/* Also where the journal is too small for all. */
+static void what_comes_by_the_journal_is_what_comes_without(void **state)
+{
+    (void)state;
+    static struct known by_journal, without;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct hr_rng rng = {seed};
+        struct fixture one, other;
+        open_saving(&one, 16);
+        open_saving(&other, 16);
+        one.limiter->journal.count_max = seed % 2 == 0 ? 16 : 2;
+        load_two(&one, 1);
+        load_two(&other, 1);
+        by_journal.count = without.count = 0;
+        for (int i = 0; i < 300; i++) {
+            pass_at_random(&one, &other, &rng);
+            if (i == 299 || hr_rng_chance(&rng, 1, 8)) {
+                save(&one, &by_journal, true);
+                save(&other, &without, false);
+            }
+        }
+        assert_int_equal(by_journal.count, without.count);
+        for (uint32_t i = 0; i < without.count; i++) {
+            const struct hr_counter_image *expected = &without.images[i], *found = known_of(&by_journal, expected->id);
+            if (found == NULL || found->words[1] != expected->words[1] || found->words[0] != expected->words[0] ||
+                found->rate != expected->rate || found->saved_at != expected->saved_at ||
+                !hr_id128_equal(found->limit, expected->limit)) {
+                fail_msg("seed %d: counter %u is not the same", (int)seed, i);
+            }
+        }
+        fixture_close(&one);
+        fixture_close(&other);
+    }
+}
+
+static void a_bucket_that_changes_again_keeps_its_place_in_the_journal(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct hr_counter_image shared;
+    struct hr_debt debts[HR_DEBTS_MAX];
+    open_with(&fixture, any_rule(HR_TOKEN_BUCKET, 100));
+    for (int i = 0; i < 3; i++) {
+        assert_true(fixture_take(&fixture, "user=a", 10));
+    }
+    assert_int_equal(hr_limiter_next_debts(fixture.limiter, fixture.now, &shared, debts), 1);
+    assert_true(debts[0].debt == 30 * shared.period_ns);
+    assert_int_equal(hr_limiter_next_debts(fixture.limiter, fixture.now, &shared, debts), 0);
+    assert_true(fixture_take(&fixture, "user=a", 10)); /* taken out, it is noted anew */
+    assert_int_equal(hr_limiter_next_debts(fixture.limiter, fixture.now, &shared, debts), 1);
+    assert_true(debts[0].debt == 40 * shared.period_ns);
+    fixture_close(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_by_the_journal_is_what_comes_without),
+        cmocka_unit_test(a_bucket_that_changes_again_keeps_its_place_in_the_journal),
         cmocka_unit_test(what_changed_comes_out_once_and_again_if_it_was_not_stored),
         cmocka_unit_test(a_stored_counter_that_is_dropped_has_its_record_deleted),
         cmocka_unit_test(put_back_it_is_never_fuller),

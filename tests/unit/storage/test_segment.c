@@ -150,6 +150,51 @@ static void the_largest_counter_takes_no_more_than_was_asked_for(void **state)
     assert_int_equal(count, 2 * HR_SEGMENT_RULES_MAX);
 }
 
+static void debts_come_back_as_counters_and_take_no_more_room_than_one(void **state)
+{
+    (void)state;
+    struct hr_debt debts[HR_DEBTS_MAX];
+    uint32_t found = 0;
+    for (uint32_t count = 1; count <= HR_DEBTS_MAX; count++) {
+        struct hr_counter_image shared = image_of(count, 0);
+        open_rig();
+        shared.ahead = shared.words[0] = shared.words[2] = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            debts[i] = (struct hr_debt){{i, ~UINT64_C(0) - i}, UINT64_MAX >> (3 * i)};
+            rig.images[i] = shared;
+            rig.images[i].id = debts[i].id;
+            rig.images[i].words[1] = debts[i].debt;
+            rig.forgotten[i] = false;
+        }
+        rig.count = count;
+        hr_segment_put_debts(&rig.writer, &shared, debts, count);
+        assert_true(rig.writer.used <= HR_SEGMENT_COUNTER_BYTES_MAX);
+        assert_int_equal(read_back(rig.writer.used, &found), HR_E_NOT_FOUND);
+        assert_int_equal(found, count);
+        size_t begin = 8 + 1 + 16 + 1 + 10 + 10, each = 1 + 16 + 8;
+        for (size_t bytes = begin; bytes < rig.writer.used; bytes++) {
+            bool is_boundary = (bytes - begin) % each == 0;
+            assert_int_equal(read_back(bytes, &found), is_boundary ? HR_E_NOT_FOUND : HR_E_CORRUPT);
+            assert_int_equal(found, (bytes - begin) / each);
+        }
+    }
+}
+
+static void a_debt_has_these_bytes(void **state)
+{
+    (void)state;
+    static const char wanted[] = "\x09\0\0\0\0\0\0\0"                                   /* saved at */
+                                 "\x10\x07\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x03\x04" /* the rule */
+                                 "\x60\xef\xcd\xab\x89\x67\x45\x23\x01\x10\x32\x54\x76\x98\xba\xdc\xfe"
+                                 "\x05\0\0\0\0\0\0\x80";
+    const struct hr_counter_image shared = {.limit = {7, 1}, .algorithm = 2, .rate = 3, .period_ns = 4, .saved_at = 9};
+    const struct hr_debt debt = {id, UINT64_C(0x8000000000000005)};
+    open_rig();
+    hr_segment_put_debts(&rig.writer, &shared, &debt, 1);
+    assert_int_equal(rig.writer.used, sizeof(wanted) - 1);
+    assert_memory_equal(rig.memory, wanted, sizeof(wanted) - 1);
+}
+
 /* Cut short between two counters it is a shorter segment; anywhere else it makes no sense from there on. */
 static void each_truncated_prefix_gives_what_is_whole_and_no_more(void **state)
 {
@@ -278,6 +323,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_comes_back_in_order),
         cmocka_unit_test(the_largest_counter_takes_no_more_than_was_asked_for),
+        cmocka_unit_test(debts_come_back_as_counters_and_take_no_more_room_than_one),
+        cmocka_unit_test(a_debt_has_these_bytes),
         cmocka_unit_test(each_truncated_prefix_gives_what_is_whole_and_no_more),
         cmocka_unit_test(what_nobody_writes_is_not_believed),
         cmocka_unit_test(a_time_or_key_out_of_bounds_is_not_believed),
