@@ -223,6 +223,9 @@ static void make_swim(struct gossip_net *net, struct gossip_net_node *node, stru
     for (; config.seed_count < 4 && node->seeds[config.seed_count][0] != '\0'; config.seed_count++) {
         seeds[config.seed_count] = hr_span_of(node->seeds[config.seed_count]);
     }
+    for (; config.region_count < 2 && node->regions[config.region_count] != NULL; config.region_count++) {
+        config.regions[config.region_count] = hr_span_of(node->regions[config.region_count]);
+    }
     size_t bytes = hr_swim_bytes(&config);
     void *memory = hr_bump_take(bump, bytes, 1, 64);
     if (memory != NULL) {

@@ -20,8 +20,9 @@
 
 struct gossip_net_node {
     char name[32], region[32], cluster[32], secret[HR_HASH_KEY_BYTES + 1];
-    char address[48];  /* tcp://node-INDEX:7401 */
-    char seeds[4][48]; /* addresses; the first empty one ends them */
+    char address[48];       /* tcp://node-INDEX:7401 */
+    char seeds[4][48];      /* addresses; the first empty one ends them */
+    const char *regions[2]; /* that it knows; none: any */
     uint64_t life;
     hr_ns clock_offset;    /* its steady clock shows the network's time and this */
     bool is_up, is_paused; /* paused: packets wait for it, its time stands still for it */

@@ -101,13 +101,19 @@ static bool config_is_valid(const struct hr_swim_config *config)
             return false;
         }
     }
+    for (uint32_t i = 0; i < config->region_count && i < HR_SWIM_REGIONS_MAX; i++) {
+        if (!hr_member_text_is_valid(config->regions[i], HR_MEMBER_NAME_BYTES_MAX)) {
+            return false;
+        }
+    }
     return self->incarnation >= 1 && self->incarnation <= HR_LIFE_MAX && self->weight >= 1 &&
            text_is_valid(self->name, 1, HR_MEMBER_NAME_BYTES_MAX) &&
            text_is_valid(self->region, 1, HR_MEMBER_NAME_BYTES_MAX) &&
            text_is_valid(self->host, 0, HR_MEMBER_HOST_BYTES_MAX) &&
            text_is_valid(self->rpc, 0, HR_MEMBER_ADDRESS_BYTES_MAX) &&
            text_is_valid(self->gossip, 1, HR_MEMBER_ADDRESS_BYTES_MAX) && config->seed_count <= HR_SWIM_SEEDS_MAX &&
-           config->members_max <= HR_MEMBERS_MAX && pace_is_valid(&timings.near) && pace_is_valid(&timings.far);
+           config->members_max <= HR_MEMBERS_MAX && config->region_count <= HR_SWIM_REGIONS_MAX &&
+           pace_is_valid(&timings.near) && pace_is_valid(&timings.far);
 }
 
 static void add_self(struct hr_swim *swim, const struct hr_member *self)
@@ -128,6 +134,14 @@ static void copy_seeds(struct hr_swim *swim, const struct hr_swim_config *config
             memcpy(swim->seeds[swim->seed_count++], config->seeds[i].at, config->seeds[i].bytes);
         }
     }
+}
+
+static void copy_regions(struct hr_swim *swim, const struct hr_swim_config *config)
+{
+    for (uint32_t i = 0; i < config->region_count; i++) {
+        memcpy(swim->regions[i], config->regions[i].at, config->regions[i].bytes);
+    }
+    swim->region_count = config->region_count;
 }
 
 struct hr_swim *hr_swim_init(const struct hr_swim_config *config, struct hr_outbox *outbox, void *memory,
@@ -152,6 +166,7 @@ struct hr_swim *hr_swim_init(const struct hr_swim_config *config, struct hr_outb
     swim->answers_left = HR_SWIM_ANSWERS_MAX;
     add_self(swim, &config->self);
     copy_seeds(swim, config);
+    copy_regions(swim, config);
     return swim;
 }
 
@@ -394,6 +409,22 @@ const struct hr_members *hr_swim_members(const struct hr_swim *swim)
 bool hr_swim_has_contact(const struct hr_swim *swim)
 {
     return swim->has_contact;
+}
+
+const struct hr_swim_stranger *hr_swim_stranger(const struct hr_swim *swim)
+{
+    return &swim->stranger;
+}
+
+bool hr_swim_is_unanswered(const struct hr_swim *swim)
+{
+    const char *own = swim->members.all[swim->members.self].gossip;
+    for (uint32_t i = 0; i < swim->seed_count && !swim->has_contact; i++) {
+        if (strcmp(swim->seeds[i], own) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool hr_swim_is_usurped(const struct hr_swim *swim)

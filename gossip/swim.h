@@ -31,6 +31,7 @@
 #include "gossip/outbox.h"
 
 #define HR_SWIM_SEEDS_MAX 64
+#define HR_SWIM_REGIONS_MAX 8
 #define HR_SWIM_PERIOD_NS_MAX (60 * HR_NS_PER_S)
 
 /* How one rotation probes. */
@@ -53,6 +54,8 @@ struct hr_swim_config {
     uint32_t members_max;        /* this node too; 0: HR_MEMBERS_MAX */
     uint32_t seed_count;         /* up to HR_SWIM_SEEDS_MAX */
     const struct hr_span *seeds; /* gossip addresses; borrowed for init only; the own one does no harm */
+    uint32_t region_count;       /* up to HR_SWIM_REGIONS_MAX; 0: members of any region are taken in */
+    struct hr_span regions[HR_SWIM_REGIONS_MAX]; /* else of these alone, and of the own one; borrowed for init only */
     uint64_t rng_seed;
     struct hr_swim_timings timings;
 };
@@ -117,6 +120,16 @@ const struct hr_members *hr_swim_members(const struct hr_swim *swim);
 
 /* Has any other node ever answered? */
 bool hr_swim_has_contact(const struct hr_swim *swim);
+
+/* Of nodes of regions that are not among the config's: how often one was refused, and which was the last. */
+struct hr_swim_stranger {
+    uint64_t count;
+    char name[HR_MEMBER_NAME_BYTES_MAX + 1], region[HR_MEMBER_NAME_BYTES_MAX + 1];
+};
+const struct hr_swim_stranger *hr_swim_stranger(const struct hr_swim *swim);
+
+/* It has others to look for, and none of them has ever answered. */
+bool hr_swim_is_unanswered(const struct hr_swim *swim);
 
 /* Another node took this node's name: it is silent from then on, and must stop. */
 bool hr_swim_is_usurped(const struct hr_swim *swim);

@@ -55,7 +55,7 @@ static void send_table(struct hr_swim *swim, uint32_t to, bool asks)
     swim->counts.tables++;
     for (uint32_t next = 0; next < swim->members.count;) {
         size_t bytes = write_part(swim, &next, asks);
-        hr_swim_put(swim, swim->members.all[to].id, (struct hr_span){"", 0}, bytes);
+        hr_swim_put_both(swim, to, bytes);
     }
 }
 

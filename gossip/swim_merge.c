@@ -169,8 +169,30 @@ static void enter_rotation(struct hr_swim *swim, uint32_t index)
     rotation->count++;
 }
 
+static bool is_of_known_region(const struct hr_swim *swim, struct hr_span region)
+{
+    bool is_known =
+        swim->region_count == 0 || hr_span_equal(region, hr_span_of(swim->members.all[swim->members.self].region));
+    for (uint32_t i = 0; i < swim->region_count && !is_known; i++) {
+        is_known = hr_span_equal(region, hr_span_of(swim->regions[i]));
+    }
+    return is_known;
+}
+
+static void note_stranger(struct hr_swim *swim, const struct hr_rumor *rumor)
+{
+    struct hr_swim_stranger *stranger = &swim->stranger;
+    stranger->count++;
+    copy_text(stranger->name, rumor->name);
+    copy_text(stranger->region, rumor->region);
+}
+
 static void meet(struct hr_swim *swim, const struct hr_rumor *rumor, hr_ns now)
 {
+    if (!is_of_known_region(swim, rumor->region)) {
+        note_stranger(swim, rumor);
+        return;
+    }
     uint32_t index = hr_swim_add(swim, rumor);
     if (index == HR_MEMBER_NONE) {
         return;

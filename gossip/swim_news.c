@@ -109,16 +109,30 @@ static void write_news(struct hr_swim *swim, struct hr_le_writer *writer, unsign
     hr_le_write_u16(&count_writer, count);
 }
 
-void hr_swim_put(struct hr_swim *swim, uint64_t to, struct hr_span address, size_t bytes)
+static void put(struct hr_swim *swim, uint64_t to, struct hr_span address, enum hr_lane lane, size_t bytes)
 {
     struct hr_letter letter = {
         .to = to,
-        .lane = HR_LANE_GOSSIP,
+        .lane = lane,
         .kind = HR_LETTER_SWIM,
         .address = address,
         .body = {(const char *)swim->letter, bytes},
     };
     (void)hr_outbox_put(swim->outbox, &letter); /* it counts what it drops, and any letter may be lost */
+}
+
+void hr_swim_put(struct hr_swim *swim, uint64_t to, struct hr_span address, size_t bytes)
+{
+    put(swim, to, address, HR_LANE_GOSSIP, bytes);
+}
+
+void hr_swim_put_both(struct hr_swim *swim, uint32_t to, size_t bytes)
+{
+    uint64_t id = swim->members.all[to].id;
+    put(swim, id, (struct hr_span){"", 0}, HR_LANE_GOSSIP, bytes);
+    if (swim->peers[to].is_near) {
+        put(swim, id, (struct hr_span){"", 0}, HR_LANE_PEER, bytes);
+    }
 }
 
 static size_t write_letter(struct hr_swim *swim, const struct hr_swim_head *head, unsigned near, uint32_t about)

@@ -75,6 +75,9 @@ struct hr_swim {
     struct hr_swim_counts counts;
     uint32_t seed_count;
     char seeds[HR_SWIM_SEEDS_MAX][HR_MEMBER_ADDRESS_BYTES_MAX + 1];
+    uint32_t region_count;
+    char regions[HR_SWIM_REGIONS_MAX][HR_MEMBER_NAME_BYTES_MAX + 1];
+    struct hr_swim_stranger stranger;
     uint8_t *letter; /* room to write one */
 };
 
@@ -106,6 +109,10 @@ void hr_swim_send(struct hr_swim *swim, uint32_t to, const struct hr_swim_head *
 void hr_swim_send_to_address(struct hr_swim *swim, struct hr_span address, const struct hr_swim_head *head,
                              uint32_t about);
 void hr_swim_put(struct hr_swim *swim, uint64_t to, struct hr_span address, size_t bytes);
+
+/* ... to a member, by both lanes where it is near. A node that was away for a moment waits for it, and the one lane may
+ * not have found it again before the other. */
+void hr_swim_put_both(struct hr_swim *swim, uint32_t to, size_t bytes);
 
 /* swim_probe.c: who is asked. */
 void hr_swim_begin_probes(struct hr_swim *swim, hr_ns now);

@@ -59,6 +59,39 @@ static void say_refusals(struct hr_cluster_log *said, const struct hr_envelope *
     }
 }
 
+static void say_stranger(struct hr_cluster_log *said, const struct hr_swim *swim, const struct hr_log *log,
+                         struct hr_now now)
+{
+    const struct hr_swim_stranger *stranger = hr_swim_stranger(swim);
+    if (stranger->count == said->strangers || now.steady < said->strangers_quiet_until) {
+        return;
+    }
+    hr_log_write(log, &(struct hr_log_event){
+                          now.wall, HR_LOG_WARN, "member_refused",
+                          HR_LOG_FIELDS(hr_log_text("why", HR_SPAN("its region is not among this node's regions")),
+                                        hr_log_text("name", hr_span_of(stranger->name)),
+                                        hr_log_text("region", hr_span_of(stranger->region)),
+                                        hr_log_uint("count", stranger->count - said->strangers))});
+    said->strangers = stranger->count;
+    said->strangers_quiet_until = now.steady + HR_CLUSTER_LOG_NS;
+}
+
+static void say_unanswered(struct hr_cluster_log *said, const struct hr_swim *swim, const struct hr_log *log,
+                           struct hr_now now)
+{
+    if (said->unanswered_quiet_until == 0 || !hr_swim_is_unanswered(swim)) {
+        said->unanswered_quiet_until = now.steady + HR_CLUSTER_UNANSWERED_NS;
+    }
+    if (now.steady < said->unanswered_quiet_until) {
+        return;
+    }
+    hr_log_write(log, &(struct hr_log_event){
+                          now.wall, HR_LOG_WARN, "unanswered",
+                          HR_LOG_FIELDS(hr_log_text("what", HR_SPAN("no node of cluster.join has answered; one that "
+                                                                    "refuses this node says why in its own log")))});
+    said->unanswered_quiet_until = now.steady + HR_CLUSTER_LOG_NS;
+}
+
 enum hr_cluster_word hr_cluster_log_turn(struct hr_cluster_log *said, struct hr_core *core, const struct hr_log *log,
                                          struct hr_now now, uint64_t *ret_life)
 {
@@ -76,6 +109,8 @@ enum hr_cluster_word hr_cluster_log_turn(struct hr_cluster_log *said, struct hr_
     }
     if (swim != NULL) {
         say_refusals(said, hr_core_envelope(core), log, now);
+        say_stranger(said, swim, log, now);
+        say_unanswered(said, swim, log, now);
     }
     return word;
 }

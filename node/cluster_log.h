@@ -14,9 +14,14 @@
 
 #define HR_CLUSTER_LOG_NS (60 * HR_NS_PER_S)
 
+/* A node that nobody has answered for so long says so: that others refuse it stands in their logs, not in its own. */
+#define HR_CLUSTER_UNANSWERED_NS (5 * HR_NS_PER_S)
+
 struct hr_cluster_log {
     uint64_t said[HR_REFUSALS]; /* as often as each reason had occurred when it was said last */
     hr_ns quiet_until[HR_REFUSALS];
+    uint64_t strangers; /* as often as one had been refused */
+    hr_ns strangers_quiet_until, unanswered_quiet_until;
 };
 
 enum hr_cluster_word {

@@ -17,7 +17,15 @@
 #define OUTBOX_BYTES (HR_ANSWER_BYTES_MAX + HR_UNSENT_BYTES_HIGH)
 #define OUTBOX_BYTES_KEPT (1U << 20)
 
+/* Runs of answers in the outbox, and how many of them one write takes. */
+#define RUNS_MAX 512U
+#define RUNS_OF_WRITE 32U
+
 #define KEEPALIVE_S 60
+
+/* A check that is all that was read, and no longer than this, waits for those of other connections: what one by itself
+ * asks cannot be prepared, as it is wanted at once. */
+#define SMALL_READ_BYTES 512
 
 /* A member of a circular list; alone it points to itself. */
 struct link {
@@ -34,13 +42,16 @@ struct hr_connection {
     struct hr_connections *all;
     uint64_t id; /* a serial number and, in the low bits, the slot */
     enum state state;
-    bool is_choked;  /* its peer does not read */
-    bool is_paused;  /* too many in flight */
-    bool is_reading; /* libuv is told to */
-    bool has_ended;  /* the peer will send no more */
-    bool is_shut;    /* we will send no more, and all was sent */
-    hr_ns ends_at;   /* ENDING: the latest */
-    char *kept;      /* what has arrived and no event has consumed yet */
+    bool is_node;                 /* another node's: it brings packets */
+    bool has_small;               /* one of the small reads that wait is its */
+    bool is_choked;               /* its peer does not read */
+    bool is_paused;               /* too many in flight */
+    bool is_reading;              /* libuv is told to */
+    bool has_ended;               /* the peer will send no more */
+    bool is_shut;                 /* we will send no more, and all was sent */
+    hr_ns ends_at;                /* ENDING: the latest */
+    uint32_t first_run, last_run; /* of what the outbox has for it; 0: nothing */
+    char *kept;                   /* what has arrived and no event has consumed yet */
     size_t kept_bytes, kept_room;
     struct hr_session session;
     uv_tcp_t tcp;
@@ -55,11 +66,20 @@ struct unsent {
     char data[];
 };
 
-/* Answers to one connection that are not written yet: bytes [from, to). What is before them has been sent. */
+/* A run of answers to one connection: bytes [from, to) of the outbox. */
+struct run {
+    struct hr_connection *owner; /* NULL: it has been sent, or has nobody to go to */
+    size_t from, to;
+    uint32_t next; /* of the same owner; 0: the last. Runs are numbered from 1 on */
+};
+
+/* Answers that are not written yet. Those to one connection may lie between others, and leave in one write all the
+ * same. */
 struct outbox {
     char *at;
-    size_t from, to;
-    struct hr_connection *owner; /* NULL: empty */
+    size_t to;
+    uint32_t count;
+    struct run runs[RUNS_MAX];
 };
 
 struct hr_connections {
@@ -70,10 +90,16 @@ struct hr_connections {
     uint32_t free_count;
     uint64_t serial;
     uint64_t handles; /* on the loop, those that are closing included */
-    bool is_stopped;  /* no request is read any more */
+    bool is_draining; /* only packets of other nodes are read any more: answers to what waits are among them */
+    bool is_stopped;  /* nothing is read any more */
     struct link due, ending, partial;
     struct outbox outbox;
-    char read_buffer[LEFT_OVER_SMALL + READ_BYTES];
+    struct hr_call small[HR_TOGETHER_MAX]; /* each a part of the read buffer */
+    uint32_t small_count;
+    hr_ns small_since;             /* the first of them was read */
+    struct hr_session_event event; /* of the session that is served, where has_event: it comes first */
+    bool has_event;
+    char read_buffer[HR_TOGETHER_MAX * SMALL_READ_BYTES + LEFT_OVER_SMALL + READ_BYTES];
 };
 
 /* --- lists --- */
@@ -134,6 +160,15 @@ static void on_closed(uv_handle_t *handle)
     free(connection);
 }
 
+static void drop_runs(struct hr_connection *connection)
+{
+    struct outbox *outbox = &connection->all->outbox;
+    for (uint32_t run = connection->first_run; run != 0; run = outbox->runs[run - 1].next) {
+        outbox->runs[run - 1].owner = NULL;
+    }
+    connection->first_run = connection->last_run = 0;
+}
+
 static void close_connection(struct hr_connection *connection)
 {
     struct hr_connections *all = connection->all;
@@ -143,9 +178,7 @@ static void close_connection(struct hr_connection *connection)
     connection->state = CLOSED;
     link_remove(&connection->link);
     link_remove(&connection->partial);
-    if (all->outbox.owner == connection) {
-        all->outbox.owner = NULL;
-    }
+    drop_runs(connection);
     uint32_t slot = (uint32_t)(connection->id & ((1U << HR_CONNECTIONS_BITS) - 1));
     all->slots[slot] = NULL;
     all->free_slots[all->free_count++] = slot;
@@ -171,10 +204,15 @@ static void drop_kept(struct hr_connection *connection)
 }
 
 static void settle_reading(struct hr_connection *connection);
+static void send_runs(struct hr_connection *connection);
 
 /* Sends what is to be sent, then closes. */
 static void end_connection(struct hr_connection *connection, hr_ns now)
 {
+    send_runs(connection);
+    if (connection->state == CLOSED) {
+        return;
+    }
     connection->state = ENDING;
     connection->ends_at = now + HR_ENDING_NS_MAX;
     link_remove(&connection->link);
@@ -224,33 +262,55 @@ static void on_written(uv_write_t *write, int status)
     }
 }
 
-/* False: no memory, or the socket is broken. */
-static bool queue_copy(struct hr_connection *connection, struct hr_span bytes)
+static size_t total_of(const uv_buf_t *buffers, uint32_t count)
 {
-    struct unsent *unsent = malloc(sizeof(*unsent) + bytes.bytes);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += buffers[i].len;
+    }
+    return bytes;
+}
+
+/* Copies what is behind the first `done` bytes. */
+static void copy_rest(const uv_buf_t *buffers, uint32_t count, size_t done, char *to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        size_t skipped = done < buffers[i].len ? done : buffers[i].len;
+        memcpy(to, buffers[i].base + skipped, buffers[i].len - skipped);
+        to += buffers[i].len - skipped;
+        done -= skipped;
+    }
+}
+
+/* False: no memory, or the socket is broken. */
+static bool queue_copy(struct hr_connection *connection, const uv_buf_t *buffers, uint32_t count, size_t done)
+{
+    size_t bytes = total_of(buffers, count) - done;
+    struct unsent *unsent = malloc(sizeof(*unsent) + bytes);
     if (unsent == NULL) {
         return false;
     }
     unsent->connection = connection;
-    unsent->bytes = bytes.bytes;
+    unsent->bytes = bytes;
     unsent->write.data = unsent;
-    memcpy(unsent->data, bytes.at, bytes.bytes);
-    uv_buf_t buffer = {.base = unsent->data, .len = bytes.bytes};
+    copy_rest(buffers, count, done, unsent->data);
+    uv_buf_t buffer = {.base = unsent->data, .len = bytes};
     if (uv_write(&unsent->write, stream_of(connection), &buffer, 1, on_written) != 0) {
         free(unsent);
         return false;
     }
-    connection->all->stats.unsent_bytes += bytes.bytes;
+    connection->all->stats.unsent_bytes += bytes;
     return true;
 }
 
-static void queue_unsent(struct hr_connection *connection, struct hr_span bytes)
+static void queue_unsent(struct hr_connection *connection, const uv_buf_t *buffers, uint32_t count, size_t done)
 {
     struct hr_connections *all = connection->all;
-    bool is_full = unsent_bytes(connection) > HR_UNSENT_BYTES_MAX ||
-                   all->stats.unsent_bytes + bytes.bytes > HR_UNSENT_BYTES_ALL_MAX;
+    size_t bytes = total_of(buffers, count) - done;
+    bool is_full =
+        unsent_bytes(connection) > HR_UNSENT_BYTES_MAX || all->stats.unsent_bytes + bytes > HR_UNSENT_BYTES_ALL_MAX;
     all->stats.closed_slow += is_full;
-    if (is_full || !queue_copy(connection, bytes)) {
+    if (is_full || !queue_copy(connection, buffers, count, done)) {
         close_connection(connection);
         return;
     }
@@ -261,10 +321,10 @@ static void queue_unsent(struct hr_connection *connection, struct hr_span bytes)
     }
 }
 
-static void send_bytes(struct hr_connection *connection, char *at, size_t bytes)
+static void send_buffers(struct hr_connection *connection, const uv_buf_t *buffers, uint32_t count)
 {
-    uv_buf_t buffer = {.base = at, .len = bytes};
-    int sent = uv_try_write(stream_of(connection), &buffer, 1);
+    size_t bytes = total_of(buffers, count);
+    int sent = uv_try_write(stream_of(connection), buffers, count);
     connection->all->stats.bytes_out += bytes;
     if (sent < 0 && sent != UV_EAGAIN) {
         close_connection(connection);
@@ -272,31 +332,55 @@ static void send_bytes(struct hr_connection *connection, char *at, size_t bytes)
     }
     size_t done = sent > 0 ? (size_t)sent : 0;
     if (done < bytes) {
-        queue_unsent(connection, (struct hr_span){at + done, bytes - done});
+        queue_unsent(connection, buffers, count, done);
     }
 }
 
-/* Sends what the outbox holds for its owner, and leaves it empty from `to` on. */
-static void send_owner(struct hr_connections *all)
+/* Sends what the outbox holds for this connection. */
+static void send_runs(struct hr_connection *connection)
 {
-    struct outbox *outbox = &all->outbox;
-    struct hr_connection *owner = outbox->owner;
-    if (owner != NULL && outbox->to > outbox->from) {
-        send_bytes(owner, outbox->at + outbox->from, outbox->to - outbox->from);
+    struct outbox *outbox = &connection->all->outbox;
+    while (connection->first_run != 0) {
+        uv_buf_t buffers[RUNS_OF_WRITE];
+        uint32_t count = 0;
+        for (; count < RUNS_OF_WRITE && connection->first_run != 0; count++) {
+            struct run *run = &outbox->runs[connection->first_run - 1];
+            buffers[count] = (uv_buf_t){.base = outbox->at + run->from, .len = run->to - run->from};
+            run->owner = NULL;
+            connection->first_run = run->next;
+        }
+        send_buffers(connection, buffers, count); /* where that closes it, no run is left */
     }
-    outbox->owner = NULL;
-    outbox->from = outbox->to;
+    connection->last_run = 0;
 }
 
+/* Sends all that the outbox holds. */
 static void flush(struct hr_connections *all)
 {
     struct outbox *outbox = &all->outbox;
-    send_owner(all);
+    for (uint32_t i = 0; i < outbox->count; i++) {
+        if (outbox->runs[i].owner != NULL) {
+            send_runs(outbox->runs[i].owner);
+        }
+    }
     if (outbox->to > OUTBOX_BYTES_KEPT) { /* a refusal costs memory, no more */
         (void)madvise(outbox->at + OUTBOX_BYTES_KEPT, OUTBOX_BYTES - OUTBOX_BYTES_KEPT, MADV_DONTNEED);
     }
-    outbox->from = 0;
+    outbox->count = 0;
     outbox->to = 0;
+}
+
+/* Where other nodes have the rest of what this connection asked for, what can be answered now waits for the end of the
+ * loop's turn: answers that come from there may leave in the same write. */
+static void send_or_wait(struct hr_connection *connection)
+{
+    struct outbox *outbox = &connection->all->outbox;
+    bool waits = connection->state == SERVING && connection->session.in_flight > 0;
+    if (!waits && outbox->count == 1) {
+        flush(connection->all);
+    } else if (!waits) {
+        send_runs(connection);
+    }
 }
 
 struct hr_packer hr_connections_begin_answer(struct hr_connections *connections)
@@ -315,6 +399,25 @@ static void pack_too_long(struct hr_connections *all, uint64_t msgid, struct hr_
     hr_pack_error(answer, msgid, &fault);
 }
 
+/* The last bytes of the outbox are for this connection. */
+static void add_run(struct hr_connection *connection, size_t bytes)
+{
+    struct outbox *outbox = &connection->all->outbox;
+    size_t from = outbox->to;
+    outbox->to += bytes;
+    if (connection->last_run != 0 && connection->last_run == outbox->count) {
+        outbox->runs[outbox->count - 1].to = outbox->to;
+        return;
+    }
+    outbox->runs[outbox->count++] = (struct run){connection, from, outbox->to, 0};
+    if (connection->last_run == 0) {
+        connection->first_run = outbox->count;
+    } else {
+        outbox->runs[connection->last_run - 1].next = outbox->count;
+    }
+    connection->last_run = outbox->count;
+}
+
 /* Puts an answer, which begin_answer's packer holds, into the outbox for its connection. */
 static void put_answer(struct hr_connection *connection, uint64_t msgid, struct hr_packer *answer)
 {
@@ -322,12 +425,8 @@ static void put_answer(struct hr_connection *connection, uint64_t msgid, struct 
     if (!hr_packer_fits(answer)) {
         pack_too_long(all, msgid, answer);
     }
-    if (all->outbox.owner != connection) {
-        send_owner(all);
-        all->outbox.owner = connection;
-    }
-    all->outbox.to += answer->wanted;
-    if (all->outbox.to >= HR_UNSENT_BYTES_HIGH) {
+    add_run(connection, answer->wanted);
+    if (all->outbox.to >= HR_UNSENT_BYTES_HIGH || all->outbox.count == RUNS_MAX) {
         flush(all);
     }
 }
@@ -388,8 +487,10 @@ static void serve_together(struct hr_connection *connection, struct hr_call *cal
 }
 
 /* Is carried out like a request, from a connection that does not exist, and its answer dropped. */
-static void serve_notification(struct hr_connections *all, const struct hr_session_event *event, struct hr_now now)
+static void serve_notification(struct hr_connection *connection, const struct hr_session_event *event,
+                               struct hr_now now)
 {
+    struct hr_connections *all = connection->all;
     const struct hr_call call = {.method = event->method, .params = event->params};
     struct hr_packer dropped = hr_connections_begin_answer(all);
     if (event->method == HR_METHOD_UNKNOWN) {
@@ -399,6 +500,7 @@ static void serve_notification(struct hr_connections *all, const struct hr_sessi
     if (event->method != HR_METHOD_PEER) {
         (void)all->config.serve(all->config.user, &call, now, &dropped);
     } else if (all->config.peer != NULL) {
+        connection->is_node = true;
         all->config.peer(all->config.user, event->params, now);
     }
 }
@@ -422,7 +524,7 @@ static bool act_on(struct hr_connection *connection, const struct hr_session_eve
         return true;
     }
     case HR_SESSION_NOTIFICATION:
-        serve_notification(connection->all, event, now);
+        serve_notification(connection, event, now);
         return true;
     case HR_SESSION_REFUSED:
         answer_fault(connection, event);
@@ -445,6 +547,17 @@ static bool act_on(struct hr_connection *connection, const struct hr_session_eve
     return false;
 }
 
+static void next_event(struct hr_connection *connection, struct hr_span arrived, struct hr_session_event *event)
+{
+    struct hr_connections *all = connection->all;
+    if (all->has_event) {
+        *event = all->event;
+        all->has_event = false;
+    } else {
+        hr_session_next(&connection->session, arrived, event);
+    }
+}
+
 /* Takes checks off what has arrived, as many as are prepared together; *event is the first that is no check, or the
  * last check. Returns how many bytes that were. */
 static size_t gather(struct hr_connection *connection, struct hr_span arrived, struct hr_call *calls,
@@ -453,7 +566,7 @@ static size_t gather(struct hr_connection *connection, struct hr_span arrived, s
     size_t used = 0;
     *ret_count = 0;
     do {
-        hr_session_next(&connection->session, (struct hr_span){arrived.at + used, arrived.bytes - used}, event);
+        next_event(connection, (struct hr_span){arrived.at + used, arrived.bytes - used}, event);
         used += event->consumed;
         if (event->kind != HR_SESSION_REQUEST || event->method != HR_METHOD_CHECK) {
             break;
@@ -537,7 +650,7 @@ static void serve_arrived(struct hr_connection *connection, struct hr_span arriv
 {
     uint32_t answered = 0;
     size_t used = serve_all(connection, arrived, now, &answered);
-    flush(connection->all);
+    send_or_wait(connection);
     note_latency(connection->all, now.steady, answered);
     if (connection->state != SERVING) {
         return;
@@ -555,11 +668,56 @@ static void serve_arrived(struct hr_connection *connection, struct hr_span arriv
     settle_reading(connection);
 }
 
+/* True: what has arrived is a small check, and waits. */
+static bool put_small(struct hr_connection *connection, struct hr_span arrived)
+{
+    struct hr_connections *all = connection->all;
+    struct hr_session_event *event = &all->event;
+    if (arrived.bytes > SMALL_READ_BYTES || connection->kept_bytes > 0 || connection->is_choked) {
+        return false;
+    }
+    hr_session_next(&connection->session, arrived, event);
+    all->has_event =
+        event->kind != HR_SESSION_REQUEST || event->method != HR_METHOD_CHECK || event->consumed < arrived.bytes;
+    if (all->has_event) {
+        return false;
+    }
+    if (all->small_count == 0) {
+        all->small_since = hr_clock_now(all->config.clock).steady;
+    }
+    all->small[all->small_count++] = call_of(connection, event);
+    connection->has_small = true;
+    return true;
+}
+
+/* Carries out the small checks that wait. Each is answered by a write of its own. */
+static void serve_small(struct hr_connections *all)
+{
+    uint32_t count = all->small_count, answered = 0;
+    if (count == 0) {
+        return;
+    }
+    struct hr_now now = hr_clock_now(all->config.clock);
+    if (count > 1 && all->config.prepare != NULL) {
+        all->config.prepare(all->config.user, all->small, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct hr_connection *connection = find(all, all->small[i].connection);
+        if (connection != NULL) { /* else it was closed since */
+            connection->has_small = false;
+            serve_request(connection, &all->small[i], now, &answered);
+        }
+    }
+    all->small_count = 0;
+    flush(all);
+    note_latency(all, all->small_since, answered);
+}
+
 /* Where the next bytes go: behind what was left over. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
 {
     struct hr_connection *connection = handle->data;
-    char *shared = connection->all->read_buffer;
+    char *shared = connection->all->read_buffer + (size_t)connection->all->small_count * SMALL_READ_BYTES;
     size_t kept = connection->kept_bytes;
     (void)suggested;
     if (kept <= LEFT_OVER_SMALL) {
@@ -579,23 +737,39 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
 {
     struct hr_connection *connection = stream->data;
+    struct hr_connections *all = connection->all;
     if (count == 0) {
         return; /* a false alarm */
     }
-    struct hr_now now = hr_clock_now(connection->all->config.clock);
+    bool may_wait = !connection->has_small;
+    if (!may_wait) { /* its answer comes first */
+        serve_small(all);
+    }
     if (count == UV_EOF) {
-        note_peers_end(connection, now.steady);
+        note_peers_end(connection, hr_clock_now(all->config.clock).steady);
         return;
     }
     if (count < 0) {
         close_connection(connection);
         return;
     }
-    connection->all->stats.bytes_in += (uint64_t)count;
-    if (connection->state == SERVING) { /* else nobody listens any more */
-        size_t kept = connection->kept_bytes;
-        serve_arrived(connection, (struct hr_span){buffer->base - kept, kept + (size_t)count}, now);
+    all->stats.bytes_in += (uint64_t)count;
+    if (connection->state != SERVING) {
+        return; /* nobody listens any more */
     }
+    size_t kept = connection->kept_bytes;
+    struct hr_span arrived = {buffer->base - kept, kept + (size_t)count};
+    if (!may_wait || !put_small(connection, arrived)) {
+        serve_arrived(connection, arrived, hr_clock_now(all->config.clock));
+    } else if (all->small_count == HR_TOGETHER_MAX) {
+        serve_small(all);
+    }
+}
+
+static bool may_go_on(const struct hr_connection *connection)
+{
+    const struct hr_connections *all = connection->all;
+    return !all->is_stopped && (!all->is_draining || connection->is_node);
 }
 
 static bool wants_to_read(const struct hr_connection *connection)
@@ -603,7 +777,7 @@ static bool wants_to_read(const struct hr_connection *connection)
     if (connection->has_ended) {
         return false;
     }
-    bool may_serve = !connection->all->is_stopped && !connection->is_choked && !connection->is_paused;
+    bool may_serve = may_go_on(connection) && !connection->is_choked && !connection->is_paused;
     return connection->state == ENDING || (connection->state == SERVING && may_serve);
 }
 
@@ -628,7 +802,7 @@ static void resume(struct hr_connection *connection, struct hr_now now)
     connection->is_paused = false;
     if (connection->has_ended && connection->session.in_flight == 0) {
         end_connection(connection, now.steady);
-    } else if (connection->kept_bytes > 0 && !connection->all->is_stopped) {
+    } else if (connection->kept_bytes > 0 && may_go_on(connection)) {
         serve_arrived(connection, (struct hr_span){connection->kept, connection->kept_bytes}, now);
     } else {
         settle_reading(connection);
@@ -684,15 +858,22 @@ void hr_connections_accept(struct hr_connections *connections, uv_stream_t *list
 
 /* --- turns, and the end --- */
 
-void hr_connections_turn(struct hr_connections *connections, struct hr_now now)
+bool hr_connections_resume(struct hr_connections *connections, struct hr_now now)
 {
-    flush(connections);
+    bool any = connections->small_count > 0 || !link_is_alone(&connections->due);
+    serve_small(connections);
     while (
         !link_is_alone(&connections->due)) { /* it ends: one that is resumed is not due again before it has written */
         struct hr_connection *connection = of_link(connections->due.next);
         link_remove(&connection->link);
         resume(connection, now);
     }
+    return any;
+}
+
+void hr_connections_turn(struct hr_connections *connections, struct hr_now now)
+{
+    flush(connections);
     while (!link_is_alone(&connections->ending) && of_link(connections->ending.next)->ends_at <= now.steady) {
         close_connection(of_link(connections->ending.next));
     }
@@ -731,6 +912,12 @@ static void close_one(struct hr_connection *connection, hr_ns now)
 {
     (void)now;
     close_connection(connection);
+}
+
+void hr_connections_stop_requests(struct hr_connections *connections)
+{
+    connections->is_draining = true;
+    for_each(connections, 0, stop_one);
 }
 
 void hr_connections_stop_reading(struct hr_connections *connections)

@@ -2,9 +2,12 @@
  *
  *   read callback -> session (rpc/session.h) -> serve -> outbox -> one write
  *
- * All requests that one read brings are answered by one write. What is shared by all connections is held once: the
- * buffer that is read into, and the outbox that answers are packed into. A connection keeps bytes of its own only while
- * a message is incomplete, or its peer reads too slowly; an idle one is little more than libuv's handle.
+ * All requests that one read brings are answered by one write. Two things wait for the end of the loop's turn: where a
+ * read brings one small check alone, as from clients that do not pipeline, those of several connections are carried out
+ * together; and where some requests of a read wait for other nodes or for the store, the answers to the rest leave with
+ * what else has become ready by then. What is shared by all connections is held once: the buffer that is read into, and
+ * the outbox that answers are packed into. A connection keeps bytes of its own only while a message is incomplete, or
+ * its peer reads too slowly; an idle one is little more than libuv's handle.
  *
  * Back-pressure: from a peer that leaves more than HR_UNSENT_BYTES_HIGH of answers unread, or has as many requests in
  * flight as it may, nothing more is read until that is over. Answers to what was accepted before may still come; a peer
@@ -102,12 +105,17 @@ struct hr_packer hr_connections_begin_answer(struct hr_connections *connections)
 void hr_connections_end_answer(struct hr_connections *connections, const struct hr_call *call,
                                struct hr_packer *answer);
 
-/* To be called in each turn of the loop, before it waits: sends what waits in the outbox, reads on where that was
- * stopped, and closes what ought to have ended. */
+/* In each turn of the loop, before it waits, so long as it gives true: carries out the small checks that wait, and
+ * reads on where that was stopped. Answers may be ready then. */
+bool hr_connections_resume(struct hr_connections *connections, struct hr_now now);
+
+/* To be called in each turn of the loop, before it waits: sends what waits in the outbox, and closes what ought to have
+ * ended. */
 void hr_connections_turn(struct hr_connections *connections, struct hr_now now);
 
-/* For a clean stop, in this order: no more requests are read; each connection is closed when its answers are sent; all
- * are closed, sent or not. */
+/* For a clean stop, in this order: no more requests are read, but packets of other nodes are; nothing is read; each
+ * connection is closed when its answers are sent; all are closed, sent or not. */
+void hr_connections_stop_requests(struct hr_connections *connections);
 void hr_connections_stop_reading(struct hr_connections *connections);
 void hr_connections_end_all(struct hr_connections *connections, struct hr_now now);
 void hr_connections_close_all(struct hr_connections *connections);

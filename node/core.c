@@ -123,14 +123,26 @@ static bool is_busy(void *user, uint32_t partition)
     return hr_holds_of_partition(core->holds, partition);
 }
 
+/* For a request that has waited for the store: its partition may have moved meanwhile. */
+static bool is_here(void *user, const struct hr_call *call, struct hr_now now)
+{
+    const struct hr_core *core = user;
+    return hr_router_is_here(core->router, call->method, call->params, now);
+}
+
 static struct hr_swim_config swim_config(const struct hr_core_config *config)
 {
-    return (struct hr_swim_config){
+    struct hr_swim_config swim = {
         .self = config->self,
         .seed_count = config->seed_count,
         .seeds = config->seeds,
+        .region_count = config->region_count,
         .rng_seed = config->rng_seed,
     };
+    for (uint32_t i = 0; i < config->region_count && i < HR_SWIM_REGIONS_MAX; i++) {
+        swim.regions[i] = config->regions[i].name;
+    }
+    return swim;
 }
 
 static struct hr_tenure_config tenure_config(const struct hr_core_config *config)
@@ -298,6 +310,7 @@ static bool init_protocols(struct hr_core *core, const struct hr_core_config *co
         (struct hr_tenure_replies){.next = next_reply, .apply = apply_reply, .is_busy = is_busy, .user = core};
     core->tenure = hr_tenure_init(&tenure, now.steady, memory->tenure, memory->tenure_bytes);
     lay_out_protocols(config, core, bump);
+    hr_shard_set_is_here(core->shard, is_here, core);
     if (core->tenure != NULL && has_caps(config)) {
         lay_out_caps(config, core, bump, now);
     }
@@ -335,11 +348,28 @@ enum hr_err hr_core_load(struct hr_core *core, const struct hr_limit_set *set, s
 
 /* --- what the router wants done here --- */
 
+/* The result of a response that was packed for this job just now; false: it is a fault. */
+static bool strip_head(uint64_t job, struct hr_span response, struct hr_span *ret_result)
+{
+    char bytes[16] = {0};
+    struct hr_packer head = {.at = bytes, .room = sizeof(bytes)};
+    hr_pack_result_head(&head, job);
+    if (response.bytes <= head.wanted || memcmp(response.at, bytes, head.wanted) != 0) {
+        return false;
+    }
+    *ret_result = (struct hr_span){response.at + head.wanted, response.bytes - head.wanted};
+    return true;
+}
+
 /* The shard's answer, a whole response, becomes the router's. */
 static void hand_over(struct hr_core *core, uint64_t job, struct hr_span response)
 {
     struct hr_message message;
     struct hr_span text;
+    if (strip_head(job, response, &text)) {
+        hr_router_done(core->router, job, text, false);
+        return;
+    }
     if (hr_message_decode(response, &message) != HR_OK) {
         hr_router_fail(core->router, job, HR_CODE_INTERNAL, "an answer was longer than a message between nodes may be");
         return;
@@ -349,19 +379,17 @@ static void hand_over(struct hr_core *core, uint64_t job, struct hr_span respons
     hr_router_done(core->router, job, is_fault ? text : message.result, is_fault);
 }
 
-static void serve_local(struct hr_core *core, const struct hr_local *local, struct hr_now now)
+static void serve_local(struct hr_core *core, const struct hr_call *call, struct hr_now now)
 {
-    const struct hr_call call = {
-        .connection = ROUTED, .msgid = local->job, .method = local->method, .params = local->params};
     struct hr_packer out = {.at = core->answer, .room = sizeof(core->answer)};
-    switch (hr_shard_serve(core->shard, &call, now, &out)) {
+    switch (hr_shard_serve(core->shard, call, now, &out)) {
     case HR_SERVED_ANSWERED:
-        hand_over(core, local->job, hr_packer_fits(&out) ? hr_packer_bytes(&out) : HR_SPAN(""));
+        hand_over(core, call->msgid, hr_packer_fits(&out) ? hr_packer_bytes(&out) : HR_SPAN(""));
         return;
     case HR_SERVED_WAITING:
         return; /* for the store: it comes out of the shard's next_answer */
     case HR_SERVED_ELSEWHERE:
-        hr_router_fail(core->router, local->job, HR_CODE_INTERNAL, "no such request goes to another node");
+        hr_router_fail(core->router, call->msgid, HR_CODE_INTERNAL, "no such request goes to another node");
         return;
     }
 }
@@ -497,20 +525,41 @@ static void begin_event(struct hr_core *core, struct hr_now now)
     core->now_both = now;
 }
 
+/* Sends the next requests on their way, and carries out those that are for this node: they are read together, and once
+ * each. False: there are none. */
+static bool go_on(struct hr_core *core, struct hr_now now)
+{
+    struct hr_ready ready[HR_TOGETHER_MAX];
+    struct hr_call calls[HR_TOGETHER_MAX];
+    struct hr_local local;
+    uint32_t count = hr_router_next_ready(core->router, ready, HR_TOGETHER_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        calls[i] = (struct hr_call){
+            .connection = ROUTED, .msgid = ready[i].job, .method = ready[i].method, .params = ready[i].params};
+    }
+    hr_shard_prepare(core->shard, calls, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct hr_prepared *known = hr_shard_prepared(core->shard, &calls[i]);
+        if (!hr_router_go(core->router, ready[i].job, known, now, &local)) {
+            continue;
+        }
+        if (local.kind == HR_LOCAL_SERVE) {
+            serve_local(core, &calls[i], now);
+        } else {
+            lead_local(core, &local, now);
+        }
+    }
+    return count > 0;
+}
+
 /* Does all that is to be done here, until nothing is. */
 static void turn(struct hr_core *core, struct hr_now now)
 {
-    struct hr_local local;
     struct hr_lead_done done;
     for (bool any = true; any;) {
         any = false;
-        while (hr_router_next_local(core->router, now, &local)) {
+        while (go_on(core, now)) {
             any = true;
-            if (local.kind == HR_LOCAL_SERVE) {
-                serve_local(core, &local, now);
-            } else {
-                lead_local(core, &local, now);
-            }
         }
         while (hr_holds_next_done(core->holds, now, &done)) {
             any = true;
@@ -529,51 +578,87 @@ void hr_core_prepare(struct hr_core *core, struct hr_call *calls, uint32_t count
     hr_shard_prepare(core->shard, calls, count);
 }
 
-/* A prepared call whose counters are all here, and in nobody's hold, is seen as such without reading it again. */
-static bool is_plainly_here(const struct hr_core *core, const struct hr_call *call, hr_ns now)
+/* May the shard decide it at once? Where it is known what the call touches, that is seen without reading it again. */
+static bool is_for_shard(const struct hr_core *core, const struct hr_call *call, const struct hr_prepared *known,
+                         struct hr_now now)
 {
-    const struct hr_prepared *prepared = hr_shard_prepared(core->shard, call);
-    if (prepared == NULL || hr_holds_open_count(core->holds) > 0) {
-        return false;
+    if (known == NULL || hr_holds_open_count(core->holds) > 0) {
+        return hr_router_is_here(core->router, call->method, call->params, now);
     }
-    for (uint32_t i = 0; i < prepared->count; i++) {
-        if (place_of(core, hr_place_partition(prepared->ids[i]), now).kind != HR_PLACE_HERE) {
+    for (uint32_t i = 0; i < known->count; i++) {
+        if (place_of(core, hr_place_partition(known->ids[i]), now.steady).kind != HR_PLACE_HERE) {
             return false;
         }
     }
     return true;
 }
 
-enum hr_served hr_core_serve(struct hr_core *core, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
+/* To where it can be decided. False: there is no room, and that is its answer. */
+static bool send_off(struct hr_core *core, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
 {
-    if (core->is_alone || call->method > HR_METHOD_REFUND || is_plainly_here(core, call, now.steady) ||
-        hr_router_is_here(core->router, call->method, call->params, now)) {
+    const struct hr_asker asker = {call->connection, call->msgid, call->method};
+    if (hr_router_take(core->router, &asker, call->params, hr_shard_prepared(core->shard, call), now)) {
+        return true;
+    }
+    struct hr_fault fault;
+    hr_fault_set(&fault, HR_CODE_RESOURCE_EXHAUSTED, "too many requests are on their way to other nodes");
+    hr_pack_error(out, call->msgid, &fault);
+    core->parts.counts->faults++;
+    return false;
+}
+
+static enum hr_served serve_in_region(struct hr_core *core, const struct hr_call *call, struct hr_now now,
+                                      struct hr_packer *out)
+{
+    if (is_for_shard(core, call, hr_shard_prepared(core->shard, call), now)) {
         enum hr_served served = hr_shard_serve(core->shard, call, now, out);
         if (core->caps != NULL) {
             hr_cap_keeper_serve(core->caps, now);
         }
         return served;
     }
-    const struct hr_asker asker = {call->connection, call->msgid, call->method};
-    if (!hr_router_take(core->router, &asker, call->params, now)) {
-        struct hr_fault fault;
-        hr_fault_set(&fault, HR_CODE_RESOURCE_EXHAUSTED, "too many requests are on their way to other nodes");
-        hr_pack_error(out, call->msgid, &fault);
-        core->parts.counts->faults++;
+    if (!send_off(core, call, now, out)) {
         return HR_SERVED_ANSWERED;
     }
-    turn(core, now);
-    return HR_SERVED_WAITING;
+    return HR_SERVED_WAITING; /* next_answer goes on with it: what else has been prepared is not to be disturbed */
+}
+
+enum hr_served hr_core_serve(struct hr_core *core, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
+{
+    if (core->is_alone || call->method > HR_METHOD_REFUND) {
+        return hr_shard_serve(core->shard, call, now, out);
+    }
+    if (call->method == HR_METHOD_CHECK && call->prepared == 0) {
+        struct hr_call read = *call;
+        hr_shard_prepare_one(core->shard, &read);
+        return serve_in_region(core, &read, now, out);
+    }
+    return serve_in_region(core, call, now, out);
+}
+
+/* What the shard has to say of a request that waited: its answer, or that it is to go elsewhere. True: it is an answer
+ * for a client. */
+static bool take_answer(struct hr_core *core, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
+{
+    bool is_routed = call->connection == ROUTED, is_let_go = out->wanted == 0;
+    if (!is_routed) {
+        return !is_let_go || !send_off(core, call, now, out);
+    }
+    if (is_let_go) {
+        hr_router_keep(core->router, call->msgid, now);
+        return false;
+    }
+    hand_over(core, call->msgid, hr_packer_fits(out) ? hr_packer_bytes(out) : HR_SPAN(""));
+    out->wanted = 0;
+    return false;
 }
 
 bool hr_core_next_answer(struct hr_core *core, struct hr_now now, struct hr_packer *out, struct hr_call *ret_call)
 {
     while (hr_shard_next_answer(core->shard, now, out, ret_call)) {
-        if (ret_call->connection != ROUTED) {
+        if (take_answer(core, ret_call, now, out)) {
             return true;
         }
-        hand_over(core, ret_call->msgid, hr_packer_fits(out) ? hr_packer_bytes(out) : HR_SPAN(""));
-        out->wanted = 0;
     }
     if (core->is_alone) {
         return false;
@@ -640,12 +725,13 @@ void hr_core_receive(struct hr_core *core, struct hr_span packet, struct hr_now 
         note_members(core, now.steady);
         return;
     }
+    uint32_t from = hr_members_find(core->members, letter.from);
+    if (from == HR_MEMBER_NONE) {
+        return; /* who is no member has no say, whatever secret it holds; one that becomes a member says it again */
+    }
     if (letter.kind == HR_LETTER_CATALOG) {
         hr_facts_receive(&core->facts, letter.from, letter.body, &core->outbox);
-        return;
-    }
-    uint32_t from = hr_members_find(core->members, letter.from);
-    if (is_of_region(core, from)) {
+    } else if (is_of_region(core, from)) {
         receive_of_region(core, &letter, from, now);
         turn(core, now);
     } else if (letter.kind == HR_LETTER_CAPS && core->caps != NULL) {
@@ -851,7 +937,7 @@ bool hr_core_leave(struct hr_core *core, struct hr_now now)
         return true;
     }
     if (!hr_tenure_leave(core->tenure, now.steady)) {
-        return false;
+        return hr_tenure_is_last(core->tenure);
     }
     core->has_left = true;
     hr_swim_leave(core->swim, now.steady);

@@ -48,7 +48,8 @@ struct hr_core_config {
     uint32_t calls_max;                 /* requests on their way to and from other nodes; 0: HR_CORE_CALLS_MAX */
     uint32_t facts_max;                 /* limits put or deleted at run time; 0: HR_CORE_FACTS_MAX */
     size_t fact_bytes;                  /* of all their names and texts; 0: HR_CORE_FACT_BYTES */
-    uint32_t region_count;              /* of global caps: every region, this one too, in the order of their names */
+    uint32_t region_count; /* every region, this one too, in the order of their names: those that share global caps, and
+                              whose nodes are taken for members. 0: any node's region is */
     struct {
         struct hr_span name;
         uint32_t weight;
@@ -62,7 +63,7 @@ HR_MUST struct hr_core *hr_core_init(const struct hr_core_config *config, struct
                                      size_t memory_bytes);
 HR_MUST enum hr_err hr_core_load(struct hr_core *core, const struct hr_limit_set *set, struct hr_now now);
 
-/* As hr_shard_prepare, for requests that came together. */
+/* As hr_shard_prepare, for requests that came together: holds while nothing but hr_core_serve is called. */
 void hr_core_prepare(struct hr_core *core, struct hr_call *calls, uint32_t count);
 
 /* As hr_shard_serve. HR_SERVED_WAITING also where another node is asked. UINT64_MAX is no connection's name. */

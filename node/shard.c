@@ -18,6 +18,9 @@
 
 #define WAITING_MAX (UINT32_C(1) << 20)
 
+/* A journal that fills up is emptied so many times in a flush interval at most: its counters may change again. */
+#define DEBTS_PER_FLUSH 4
+
 /* After a batch that failed, the store gets this long before it is asked again. */
 #define STORE_PAUSE_NS (100 * HR_NS_PER_MS)
 
@@ -37,19 +40,22 @@ struct hr_shard {
     struct hr_replies replies;
     struct hr_topk hot_keys;
     struct hr_decision decision;
-    struct asked asked, one; /* of the request at hand, and of one of a check_many */
-    struct asked together[HR_TOGETHER_MAX];
+    struct asked asked, one;                    /* of the request at hand, and of one of a check_many */
+    struct asked together[HR_TOGETHER_MAX + 1]; /* the last is of one by itself */
 
     struct hr_waiting waiting;
     char *waiting_params; /* of the one that is tried again: HR_FRAME_BYTES_MAX */
+    hr_shard_is_here *is_here;
+    void *is_here_user;
 
     bool saves;
+    bool has_regions; /* there are others, which global caps hold over as well */
     struct hr_counter_log *log;
     bool batch_ends_fold;        /* the batch holds all that there was to be saved, and the refresh has ended */
     struct hr_store_batch batch; /* on its way where in_flight */
     bool in_flight;
     uint64_t ticket;
-    hr_ns flush_interval_ns, flush_at, store_pause_until;
+    hr_ns flush_interval_ns, flush_at, debts_at, store_pause_until;
     hr_ns changed_since,
         sent_since; /* the oldest change that is not in a batch yet, and in the one on its way; 0: none */
     hr_ns tick_at;
@@ -103,6 +109,7 @@ struct hr_shard *hr_shard_init(const struct hr_shard_config *config, void *memor
         .refund_secret = hr_hash_subkey(&config->secret, "refund id", 9),
         .serial = config->first_serial,
         .saves = config->sizes.saves,
+        .has_regions = config->sizes.shares_max > 0,
         .flush_interval_ns = config->flush_interval_ns,
     };
     struct hr_shard *shard = lay_out(config, &parts, &limiter, &bump);
@@ -345,9 +352,16 @@ static enum hr_err check_many(struct hr_shard *shard, struct hr_now now, struct 
     return HR_OK;
 }
 
-static enum hr_err throttle(struct hr_shard *shard, struct hr_now now, struct hr_packer *out)
+static enum hr_err throttle(struct hr_shard *shard, uint64_t msgid, struct hr_now now, struct hr_packer *out)
 {
     struct hr_limit limit;
+    if (shard->asked.params.scope == HR_SCOPE_GLOBAL && shard->has_regions) {
+        struct hr_fault fault;
+        hr_fault_set(&fault, HR_CODE_INVALID_ARGUMENT,
+                     "a limit given on the spot cannot be global, for all regions must agree on those: put one");
+        refuse(shard, msgid, &fault, out);
+        return HR_OK;
+    }
     enum hr_err err = decide_on_the_spot(shard, &shard->asked.params, now, &limit);
     if (err == HR_OK) {
         pack_decision(shard, &shard->asked.params, out);
@@ -395,18 +409,28 @@ static const struct asked *asked_by(const struct hr_shard *shard, const struct h
     return call->prepared == 0 ? &shard->asked : &shard->together[call->prepared - 1];
 }
 
-void hr_shard_prepare(struct hr_shard *shard, struct hr_call *calls, uint32_t count)
+static void prepare(struct hr_shard *shard, struct hr_call *call, uint32_t place)
 {
     struct hr_fault fault;
+    struct asked *asked = &shard->together[place];
+    bool is_valid =
+        call->method == HR_METHOD_CHECK && hr_params_decode(HR_METHOD_CHECK, call->params, &asked->params, &fault);
+    if (is_valid) { /* else it is looked at again when its turn comes, and refused */
+        struct hr_request request = hr_params_request(&asked->params, 0);
+        hr_limiter_prepare(shard->limiter, &request, &asked->prepared);
+        call->prepared = place + 1;
+    }
+}
+
+void hr_shard_prepare_one(struct hr_shard *shard, struct hr_call *call)
+{
+    prepare(shard, call, HR_TOGETHER_MAX);
+}
+
+void hr_shard_prepare(struct hr_shard *shard, struct hr_call *calls, uint32_t count)
+{
     for (uint32_t i = 0; i < count && i < HR_TOGETHER_MAX; i++) {
-        struct asked *asked = &shard->together[i];
-        bool is_valid = calls[i].method == HR_METHOD_CHECK &&
-                        hr_params_decode(HR_METHOD_CHECK, calls[i].params, &asked->params, &fault);
-        if (is_valid) { /* else it is looked at again when its turn comes, and refused */
-            struct hr_request request = hr_params_request(&asked->params, 0);
-            hr_limiter_prepare(shard->limiter, &request, &asked->prepared);
-            calls[i].prepared = i + 1;
-        }
+        prepare(shard, &calls[i], i);
     }
     for (uint32_t i = 0; i < count && i < HR_TOGETHER_MAX; i++) {
         if (calls[i].prepared != 0) {
@@ -435,7 +459,7 @@ static enum hr_err carry_out(struct hr_shard *shard, const struct hr_call *call,
         return check_many(shard, now, progress, may_wait, out);
     case HR_METHOD_THROTTLE:
         hr_pack_result_head(out, call->msgid);
-        return throttle(shard, now, out);
+        return throttle(shard, call->msgid, now, out);
     case HR_METHOD_RELEASE:
         hr_pack_released(out, call->msgid, hr_limiter_release(shard->limiter, shard->asked.params.lease, now));
         return HR_OK;
@@ -544,7 +568,24 @@ enum hr_served hr_shard_serve(struct hr_shard *shard, const struct hr_call *call
     return HR_SERVED_ANSWERED;
 }
 
-/* Tries a request again. True: its answer has been packed. */
+void hr_shard_set_is_here(struct hr_shard *shard, hr_shard_is_here *is_here, void *user)
+{
+    shard->is_here = is_here;
+    shard->is_here_user = user;
+}
+
+/* Its counters have moved. What of a check_many is decided already was charged, and cannot go elsewhere once more. */
+static void let_go(struct hr_shard *shard, const struct hr_call *call, struct hr_progress *progress,
+                   struct hr_packer *out)
+{
+    if (out->wanted > 0) {
+        refuse_for(shard, call->msgid, HR_E_PENDING, out);
+    } else {
+        abandon_claim(shard, &shard->asked.params, progress);
+    }
+}
+
+/* Tries a request again. True: its answer has been packed, or it is let go. */
 static bool try_again(struct hr_shard *shard, uint32_t index, struct hr_now now, struct hr_packer *out)
 {
     struct hr_waiting_request *waiting = &shard->waiting.requests[index];
@@ -552,6 +593,10 @@ static bool try_again(struct hr_shard *shard, uint32_t index, struct hr_now now,
     struct hr_progress progress = waiting->progress;
     bool may_wait = now.steady - waiting->since <= HR_WAITING_NS_MAX;
     enum hr_err err = resume(shard, waiting, &call, out);
+    if (err == HR_OK && shard->is_here != NULL && !shard->is_here(shard->is_here_user, &call, now)) {
+        let_go(shard, &call, &progress, out);
+        return true;
+    }
     if (err == HR_OK) {
         err = carry_out(shard, &call, now, &progress, may_wait, out);
     }
@@ -577,6 +622,8 @@ bool hr_shard_next_answer(struct hr_shard *shard, struct hr_now now, struct hr_p
     while ((index = hr_waiting_next_ready(&shard->waiting)) != 0) {
         if (try_again(shard, index, now, out)) {
             *ret_call = shard->waiting.requests[index].call;
+            ret_call->params = (struct hr_span){shard->waiting_params, shard->waiting.requests[index].params.bytes};
+            ret_call->prepared = 0;
             hr_waiting_drop(&shard->waiting, index);
             return true;
         }
@@ -630,10 +677,24 @@ static void drain_leases(struct hr_shard *shard, struct hr_now now)
     }
 }
 
+/* Changed buckets that stand in the journal. */
+static void drain_debts(struct hr_shard *shard, struct hr_now now)
+{
+    struct hr_counter_image shared;
+    struct hr_debt debts[HR_DEBTS_MAX];
+    uint32_t count;
+    while (has_room(shard) && (count = hr_limiter_next_debts(shard->limiter, now, &shared, debts)) > 0) {
+        hr_counter_log_put_debts(shard->log, &shard->batch, &shared, debts, count);
+        shard->counts.records += count;
+    }
+    shard->debts_at = now.steady + shard->flush_interval_ns / DEBTS_PER_FLUSH;
+}
+
 static void drain_changes(struct hr_shard *shard, struct hr_now now)
 {
     struct hr_counter_image image;
     drain_leases(shard, now);
+    drain_debts(shard, now);
     while (has_room(shard) && hr_limiter_next_changed(shard->limiter, now, &image)) {
         put_counter(shard, &image);
     }
@@ -653,6 +714,8 @@ static void fill_batch(struct hr_shard *shard, struct hr_now now, bool force)
     drain_raises(shard, now);
     if (force || now.steady >= shard->flush_at) {
         drain_changes(shard, now);
+    } else if (now.steady >= shard->debts_at && hr_limiter_has_many_debts(shard->limiter)) {
+        drain_debts(shard, now);
     }
     hr_counter_log_close(shard->log, &shard->batch);
 }
@@ -798,21 +861,51 @@ void hr_shard_drain(struct hr_shard *shard)
 
 /* --- at start --- */
 
+/* Counters that are read before the first of them is put in its place: its memory is on its way meanwhile. */
+#define RESTORED_TOGETHER 16
+
+struct restored {
+    struct hr_counter_image image;
+    bool is_forgotten;
+};
+
+/* HR_OK: all were read, and there may be more. */
+static enum hr_err read_some(const struct hr_shard *shard, struct hr_segment_reader *reader, struct restored *some,
+                             uint32_t *ret_count)
+{
+    enum hr_err err = HR_OK;
+    uint32_t count = 0;
+    while (count < RESTORED_TOGETHER &&
+           (err = hr_segment_next(reader, &some[count].image, &some[count].is_forgotten)) == HR_OK) {
+        hr_limiter_prepare_restore(shard->limiter, some[count++].image.id);
+    }
+    *ret_count = count;
+    return err;
+}
+
+static void restore_one(struct hr_shard *shard, const struct restored *one, int64_t elapsed_ns, struct hr_now now)
+{
+    if (one->is_forgotten) {
+        hr_limiter_restore_forgotten(shard->limiter, one->image.id, now);
+    } else {
+        enum hr_err err = hr_limiter_restore(shard->limiter, &one->image, elapsed_ns, now);
+        shard->counts.restored_late += err == HR_E_FULL;
+    }
+}
+
 enum hr_err hr_shard_restore_counters(struct hr_shard *shard, const struct hr_record *segment, int64_t elapsed_ns,
                                       struct hr_now now)
 {
     struct hr_segment_reader reader;
-    struct hr_counter_image image;
-    bool is_forgotten;
+    struct restored some[RESTORED_TOGETHER];
     uint32_t before = hr_limiter_usage(shard->limiter).counters;
     enum hr_err err = hr_segment_open(segment, &reader);
     err = err == HR_OK ? hr_counter_log_note_loaded(shard->log, segment) : err;
-    while (err == HR_OK && (err = hr_segment_next(&reader, &image, &is_forgotten)) == HR_OK) {
-        if (is_forgotten) {
-            hr_limiter_restore_forgotten(shard->limiter, image.id, now);
-        } else {
-            enum hr_err one = hr_limiter_restore(shard->limiter, &image, elapsed_ns, now);
-            shard->counts.restored_late += one == HR_E_FULL;
+    while (err == HR_OK) {
+        uint32_t count;
+        err = read_some(shard, &reader, some, &count);
+        for (uint32_t i = 0; i < count; i++) {
+            restore_one(shard, &some[i], elapsed_ns, now);
         }
     }
     shard->counts.restored += (uint64_t)hr_limiter_usage(shard->limiter).counters - before;

@@ -92,6 +92,9 @@ HR_MUST enum hr_err hr_shard_load(struct hr_shard *shard, const struct hr_limit_
 #define HR_TOGETHER_MAX 16
 void hr_shard_prepare(struct hr_shard *shard, struct hr_call *calls, uint32_t count);
 
+/* The same for one by itself: what was noted in others holds on. */
+void hr_shard_prepare_one(struct hr_shard *shard, struct hr_call *call);
+
 /* Carries out one request. The packer begins empty. */
 enum hr_served hr_shard_serve(struct hr_shard *shard, const struct hr_call *call, struct hr_now now,
                               struct hr_packer *out);
@@ -104,8 +107,15 @@ const struct hr_store_batch *hr_shard_next_batch(struct hr_shard *shard, struct 
 /* The store has answered the ticket. */
 void hr_shard_persisted(struct hr_shard *shard, uint64_t ticket, enum hr_err err, struct hr_now now);
 
-/* The next answer of a request that waited; *ret_call says whose (its params are not to be looked at). False: none is
- * ready. */
+/* While a request waits, its counters may move to another node, and must not be spent here any more. So before it is
+ * tried again this is asked whether it is still to be decided here. NULL: always. The user is borrowed for the life of
+ * the shard. */
+typedef bool hr_shard_is_here(void *user, const struct hr_call *call, struct hr_now now);
+void hr_shard_set_is_here(struct hr_shard *shard, hr_shard_is_here *is_here, void *user);
+
+/* The next answer of a request that waited; *ret_call says whose (its params are not to be looked at). Nothing packed:
+ * it is not to be decided here any more, nothing was charged, and it may go elsewhere (its params are good until the
+ * next call on the shard). False: none is ready. */
 bool hr_shard_next_answer(struct hr_shard *shard, struct hr_now now, struct hr_packer *out, struct hr_call *ret_call);
 
 /* Until when nothing need be done but on events: the next flush, or a deadline of the sweep. */

@@ -295,8 +295,9 @@ static void enter_phase(struct hr_worker *worker, enum phase phase, struct hr_no
         worker->phase_ends_at = now.steady + (worker->peers == NULL ? 0 : HR_FAREWELL_NS);
     } else if (phase == ANSWERING) {
         uv_close((uv_handle_t *)&worker->listener, on_handle_closed);
-        hr_connections_stop_reading(worker->connections);
+        hr_connections_stop_requests(worker->connections);
     } else if (phase == SAVING) {
+        hr_connections_stop_reading(worker->connections);
         hr_shard_drain(hr_core_shard(worker->config.core));
     } else if (phase == FLUSHING) {
         hr_connections_end_all(worker->connections, now);
@@ -389,7 +390,9 @@ static void on_turn(uv_prepare_t *turn)
     if (worker->config.turn != NULL && worker->phase < SAVING) {
         worker->config.turn(worker->config.user, now);
     }
-    deliver_answers(worker, now);
+    do {
+        deliver_answers(worker, now);
+    } while (hr_connections_resume(worker->connections, now));
     hr_connections_turn(worker->connections, now);
     do {
         commit_next(worker, now);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/defect.h"
+#include "limiter/save.h"
 #include "region/tenure_state.h"
 #include "storage/images.h"
 #include "storage/le.h"
@@ -508,6 +509,19 @@ static void note_applied(struct hr_tenure *tenure, enum hr_err err)
     tenure->counts.left_out += err != HR_OK && err != HR_E_NOT_FOUND; /* without a limit it decides nothing */
 }
 
+/* What is a copy goes to this node's store, too: after a restart it is to be there, where the holder is out of reach.
+ */
+static void apply_counter(struct hr_tenure *tenure, const struct head *head, struct hr_now now)
+{
+    struct hr_limiter *limiter = tenure->config.limiter;
+    const struct hr_counter_image *counter = &tenure->hand.counter;
+    enum hr_err err = hr_limiter_apply(limiter, counter, 0, now);
+    note_applied(tenure, err);
+    if (err == HR_OK && head->kind == HR_HAND_COPY) { /* a whole one is saved when it is whole */
+        hr_limiter_save_again(limiter, counter->id);
+    }
+}
+
 static void apply_counters(struct hr_tenure *tenure, const struct hr_peer *peer, const struct head *head,
                            struct hr_span payload, struct hr_now now)
 {
@@ -525,7 +539,7 @@ static void apply_counters(struct hr_tenure *tenure, const struct hr_peer *peer,
         } else if (is_forgotten) {
             hr_limiter_apply_forgotten(tenure->config.limiter, hand->counter.id, now);
         } else {
-            note_applied(tenure, hr_limiter_apply(tenure->config.limiter, &hand->counter, 0, now));
+            apply_counter(tenure, head, now);
         }
     }
     tenure->counts.refused += err == HR_E_CORRUPT;
@@ -619,6 +633,8 @@ static void end_arrival(struct hr_tenure *tenure, struct hr_peer *peer, const st
     }
     if (head->flags & HR_HAND_GIVES) {
         hold(tenure, head->partition);
+    } else {
+        hr_limiter_range_own(tenure->config.limiter, hr_partition_range(head->partition));
     }
 }
 

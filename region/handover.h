@@ -7,6 +7,9 @@
  *
  * In part: COPY, what of the holder's last batch for its store the standby is to have too.
  *
+ * A standby gives what it has of a partition to its own store, with its next batch: so a copy outlives its restart.
+ * What came within its last flush interval before a crash does not.
+ *
  * Every message says by which charter it was sent, and waits with the receiver until that one knows it as well. What it
  * says is then taken from the node that the charter names, and from no other.
  *

@@ -9,6 +9,9 @@
 /* What waits is looked at again so soon, for a partition may have come. */
 #define AGAIN_NS HR_NS_PER_MS
 
+/* One whose partition moves does not wait longer: the move waits for the holds of the same request at other owners. */
+#define MOVING_NS_MAX (2 * HR_NS_PER_MS)
+
 #define ASK_AGAIN_NS (50 * HR_NS_PER_MS)
 
 /* --- memory --- */
@@ -431,7 +434,7 @@ static void try_hold(struct hr_holds *holds, struct hr_hold *hold, struct hr_now
         return;
     }
     enum hr_place_kind kind = place_of_all(holds, now.steady);
-    if (kind == HR_PLACE_MOVING && now.steady < hold->wait_until) {
+    if (kind == HR_PLACE_MOVING && now.steady < hold->move_until) {
         return;
     }
     if (kind != HR_PLACE_HERE) {
@@ -516,6 +519,7 @@ void hr_owner_hold(struct hr_holds *holds, uint64_t from, struct hr_span body, s
     }
     hold->priority = holds->wire.priority;
     hold->wait_until = now.steady + (hr_ns)holds->wire.left_us * HR_NS_PER_US / WAIT_PARTS;
+    hold->move_until = now.steady + MOVING_NS_MAX;
     holds->clock = holds->clock > hold->priority ? holds->clock : hold->priority;
     try_hold(holds, hold, now);
 }

@@ -43,6 +43,7 @@ struct hr_hold {
     uint32_t taken;             /* first of the chain */
     uint32_t refused;           /* bit of each owner that has not seen a commit */
     hr_ns wait_until, again_at; /* WAITING: at the longest; when to look again */
+    hr_ns move_until;           /* WAITING: for a partition that moves */
     hr_ns ask_at, keep_at;      /* OPEN: when to ask about it, and when to stop asking */
     bool has_asked;
     uint32_t next, place; /* of the free list; in `active` */

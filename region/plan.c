@@ -247,11 +247,46 @@ static bool take_out_gone(const struct hr_plan *plan, struct hr_charter *next)
     return true;
 }
 
+static bool is_same_node(const struct hr_plan_node *a, const struct hr_plan_node *b)
+{
+    return a->candidate.id == b->candidate.id && a->candidate.host == b->candidate.host &&
+           a->candidate.weight == b->candidate.weight && a->is_eligible == b->is_eligible && a->is_dead == b->is_dead &&
+           a->is_gone == b->is_gone;
+}
+
+/* Mostly nothing has changed since the last plan, which was to leave all as it is. */
+static bool is_settled(const struct hr_plan *plan)
+{
+    bool is_same = plan->settled_lineage == plan->current->lineage && plan->settled_version == plan->current->version &&
+                   plan->settled_count == plan->count;
+    for (uint32_t i = 0; i < plan->count && is_same; i++) {
+        is_same = is_same_node(&plan->nodes[i], &plan->settled[i]);
+    }
+    return is_same;
+}
+
+/* Where a partition moves, the next plan depends on what its nodes say that they hold. */
+static void note_settled(struct hr_plan *plan)
+{
+    for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
+        if (plan->current->seats[p].giver != HR_NODE_NONE) {
+            return;
+        }
+    }
+    plan->settled_lineage = plan->current->lineage;
+    plan->settled_version = plan->current->version;
+    plan->settled_count = plan->count;
+    memcpy(plan->settled, plan->nodes, plan->count * sizeof(plan->nodes[0]));
+}
+
 bool hr_plan_next(struct hr_plan *plan, struct hr_charter *ret_next, bool *ret_is_urgent)
 {
     const struct hr_charter *current = plan->current;
-    hr_charter_copy(ret_next, current);
     *ret_is_urgent = false;
+    if (is_settled(plan)) {
+        return false;
+    }
+    hr_charter_copy(ret_next, current);
     if (draw_map(plan) == 0) {
         return false;
     }
@@ -269,5 +304,9 @@ bool hr_plan_next(struct hr_plan *plan, struct hr_charter *ret_next, bool *ret_i
     bool is_smaller = take_out_gone(plan, ret_next);
     ret_next->has_other_members = is_smaller || plan->count > current->count;
     *ret_is_urgent |= is_smaller;
-    return is_changed || ret_next->has_other_members;
+    is_changed |= ret_next->has_other_members;
+    if (!is_changed) {
+        note_settled(plan);
+    }
+    return is_changed;
 }

@@ -30,6 +30,10 @@ struct hr_plan {
     struct hr_partition_map map; /* of those that are eligible, as they were at the last plan */
     uint32_t drawn_count;
     struct hr_candidate drawn[HR_REGION_NODES_MAX];
+    /* The charter and the nodes under which nothing was to be done, nor on its way; lineage 0: none yet. */
+    uint64_t settled_lineage, settled_version;
+    uint32_t settled_count;
+    struct hr_plan_node settled[HR_REGION_NODES_MAX];
 };
 
 /* Writes the charter that should follow. False: the one in force is as it should be. *ret_is_urgent: it takes rights

@@ -2,17 +2,33 @@
 
 #include "base/hash.h"
 
+#define BUCKETS_PER_ENTRY 4U
+
+/* Entries in the ring's order are fetched so far ahead. */
+#define FETCHED_AHEAD 16
+
 void hr_recent_init(struct hr_recent *recent, uint32_t count_max, struct hr_bump *bump)
 {
-    *recent = (struct hr_recent){.count_max = count_max};
+    *recent = (struct hr_recent){.count_max = count_max, .bucket_mask = BUCKETS_PER_ENTRY * count_max - 1};
     recent->entries = hr_bump_take(bump, (size_t)count_max + 1, sizeof(struct hr_recent_entry), 64);
-    recent->buckets = hr_bump_take(bump, count_max, sizeof(uint32_t), 64);
+    recent->buckets = hr_bump_take(bump, BUCKETS_PER_ENTRY * (size_t)count_max, sizeof(uint32_t), 64);
 }
 
 static uint32_t *bucket_of(const struct hr_recent *recent, uint64_t first, uint64_t second)
 {
     const uint64_t pair[2] = {first, second};
-    return &recent->buckets[hr_plain_hash(pair, sizeof(pair), 0) & (recent->count_max - 1)];
+    return &recent->buckets[hr_plain_hash(pair, sizeof(pair), 0) & recent->bucket_mask];
+}
+
+void hr_recent_prefetch(const struct hr_recent *recent, uint64_t first, uint64_t second, uint32_t before)
+{
+    __builtin_prefetch(bucket_of(recent, first, second), 1);
+    if (recent->count == recent->count_max) {
+        uint32_t mask = recent->count_max - 1, place = recent->next + before;
+        const struct hr_recent_entry *oldest = &recent->entries[(place & mask) + 1]; /* which makes way for it */
+        __builtin_prefetch(bucket_of(recent, oldest->first, oldest->second), 1);
+        __builtin_prefetch(&recent->entries[((place + FETCHED_AHEAD) & mask) + 1], 1);
+    }
 }
 
 bool hr_recent_find(const struct hr_recent *recent, uint64_t first, uint64_t second, uint8_t *ret_value)

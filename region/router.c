@@ -17,6 +17,12 @@
 /* Of what is left of a deadline the owner has one part of so many: the rest is for the ways there and back. */
 #define WAY_PARTS 2
 
+/* What is to be sent is sorted roughly by where it goes, and answers by connection: each has one of so many lists. */
+#define LISTS 32U
+
+/* Calls of a letter that are read at a time. */
+#define CALLS_AHEAD 16U
+
 #define NONE UINT32_MAX
 
 enum job_state { FREE, READY, KEPT, LOCAL, ASKING, ANSWERED, OVER };
@@ -53,6 +59,12 @@ struct list {
     uint32_t head, tail;
 };
 
+/* Lists, and which of them are not empty. */
+struct lists {
+    struct list all[LISTS];
+    uint32_t mask;
+};
+
 struct hr_router {
     struct hr_router_config config;
     struct hr_blocks blocks;
@@ -61,7 +73,9 @@ struct hr_router {
     uint32_t *active;
     uint32_t active_count, job_fresh, job_free, gather_free, kept_count;
     struct gather *gathers;
-    struct list ready, answered, gathered, out;
+    struct list ready, gathered;
+    struct lists answered, out;
+    hr_ns wake_at; /* nothing is to be done with time before */
     struct hr_router_counts counts;
     struct hr_params params, part; /* scratch */
     struct hr_touches touches;
@@ -75,19 +89,22 @@ struct hr_router {
 
 struct hr_router *hr_router_init(const struct hr_router_config *config, struct hr_bump *bump)
 {
-    struct hr_router parts = {.config = *config, .job_free = NONE};
+    struct hr_router parts = {.config = *config, .job_free = NONE, .wake_at = INT64_MAX};
     struct hr_router *router = hr_bump_take(bump, 1, sizeof(*router), 64);
     parts.config.deadline_ns = config->deadline_ns > 0 ? config->deadline_ns : HR_CALL_DEADLINE_NS;
     hr_blocks_init(&parts.blocks, 2 * config->jobs_max, bump);
     uint32_t recent = 1024;
-    while (recent < 4 * config->jobs_max) {
+    while (recent < 2 * config->jobs_max) {
         recent *= 2;
     }
     hr_recent_init(&parts.seen, recent, bump);
     parts.jobs = hr_bump_take(bump, config->jobs_max, sizeof(struct job), 64);
     parts.active = hr_bump_take(bump, config->jobs_max, sizeof(uint32_t), 64);
     parts.gathers = hr_bump_take(bump, GATHERS_MAX, sizeof(struct gather), 64);
-    parts.ready = parts.answered = parts.gathered = parts.out = (struct list){NONE, NONE};
+    parts.ready = parts.gathered = (struct list){NONE, NONE};
+    for (uint32_t i = 0; i < LISTS; i++) {
+        parts.answered.all[i] = parts.out.all[i] = parts.ready;
+    }
     if (router == NULL) {
         return NULL;
     }
@@ -160,11 +177,9 @@ static void push_job(struct hr_router *router, struct list *list, struct job *jo
     list->tail = index;
 }
 
+/* Requires: it is not empty. */
 static struct job *pop_job(struct hr_router *router, struct list *list)
 {
-    if (list->head == NONE) {
-        return NULL;
-    }
     struct job *job = &router->jobs[list->head];
     list->head = job->next;
     list->tail = list->head == NONE ? NONE : list->tail;
@@ -178,20 +193,39 @@ static void make_ready(struct hr_router *router, struct job *job)
     push_job(router, &router->ready, job);
 }
 
+/* Which list, of the lowest bits of a number that tells two apart. */
+static uint32_t list_of(uint64_t number)
+{
+    return (uint32_t)(number ^ number >> 32) % LISTS;
+}
+
+static void append_out(struct hr_router *router, struct list *list, struct job *job)
+{
+    uint32_t index = index_of(router, job);
+    job->next_out = NONE;
+    if (list->tail == NONE) {
+        list->head = index;
+    } else {
+        router->jobs[list->tail].next_out = index;
+    }
+    list->tail = index;
+}
+
 static void put_out(struct hr_router *router, struct job *job)
 {
     if (job->is_out) {
         return;
     }
-    uint32_t index = index_of(router, job);
+    uint32_t list = list_of(2 * job->target + (job->state == ASKING));
     job->is_out = true;
-    job->next_out = NONE;
-    if (router->out.tail == NONE) {
-        router->out.head = index;
-    } else {
-        router->jobs[router->out.tail].next_out = index;
-    }
-    router->out.tail = index;
+    router->out.mask |= 1U << list;
+    append_out(router, &router->out.all[list], job);
+}
+
+/* Something is to be done at that time. */
+static void wake_by(struct hr_router *router, hr_ns at)
+{
+    router->wake_at = at < router->wake_at ? at : router->wake_at;
 }
 
 /* --- answers --- */
@@ -229,7 +263,9 @@ static void answer(struct hr_router *router, struct job *job, struct hr_span byt
     } else if (job->gather != NONE) {
         answer_part(router, job);
     } else {
-        push_job(router, &router->answered, job);
+        uint32_t list = list_of(job->asker.connection);
+        router->answered.mask |= 1U << list;
+        push_job(router, &router->answered.all[list], job);
     }
 }
 
@@ -340,10 +376,12 @@ static bool next_gathered(struct hr_router *router, struct hr_packer *out, struc
 
 bool hr_router_next_answer(struct hr_router *router, struct hr_packer *out, struct hr_asker *ret_asker)
 {
-    struct job *job = pop_job(router, &router->answered);
-    if (job == NULL) {
+    if (router->answered.mask == 0) {
         return next_gathered(router, out, ret_asker);
     }
+    uint32_t list = (uint32_t)__builtin_ctz(router->answered.mask);
+    struct job *job = pop_job(router, &router->answered.all[list]);
+    router->answered.mask &= ~((uint32_t)(router->answered.all[list].head == NONE) << list);
     *ret_asker = job->asker;
     pack_answer(router, job, out);
     free_job(router, job);
@@ -417,68 +455,13 @@ bool hr_router_is_here(struct hr_router *router, enum hr_method method, struct h
     return is_here;
 }
 
-/* --- taking requests --- */
-
-static void start(struct hr_router *router, struct job *job, hr_ns deadline, hr_ns now)
-{
-    job->deadline = deadline;
-    job->keep_until = now + HR_CALL_KEPT_NS;
-    make_ready(router, job);
-}
-
-/* False: there is no room for all of it, and none of it was taken. */
-static bool take_many(struct hr_router *router, const struct hr_asker *asker, struct hr_span params, struct hr_now now)
-{
-    struct hr_fault fault;
-    uint32_t index = router->gather_free;
-    if (index == NONE || !hr_params_decode(HR_METHOD_CHECK_MANY, params, &router->params, &fault)) {
-        return false;
-    }
-    struct hr_requests left = router->params.requests, before = left;
-    struct gather *gather = &router->gathers[index];
-    router->gather_free = gather->next;
-    *gather = (struct gather){.asker = *asker, .first = NONE, .last = NONE, .count = left.count, .left = left.count};
-    for (; hr_requests_next(&left, &router->part); before = left) {
-        struct hr_span one = {before.values.at, before.values.bytes - left.values.bytes};
-        struct job *job = new_job(router, HR_METHOD_CHECK, one);
-        if (job == NULL) {
-            free_gather(router, index);
-            return false;
-        }
-        job->gather = index;
-        if (gather->last == NONE) {
-            gather->first = index_of(router, job);
-        } else {
-            router->jobs[gather->last].next_part = index_of(router, job);
-        }
-        gather->last = index_of(router, job);
-    }
-    for (uint32_t part = gather->first; part != NONE; part = router->jobs[part].next_part) {
-        start(router, &router->jobs[part], now.steady + router->config.deadline_ns, now.steady);
-    }
-    return true;
-}
-
-bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, struct hr_span params, struct hr_now now)
-{
-    if (asker->method == HR_METHOD_CHECK_MANY) {
-        return take_many(router, asker, params, now);
-    }
-    struct job *job = new_job(router, asker->method, params);
-    if (job == NULL) {
-        return false;
-    }
-    job->asker = *asker;
-    start(router, job, now.steady + router->config.deadline_ns, now.steady);
-    return true;
-}
-
 /* --- what to do with one --- */
 
 static void keep(struct hr_router *router, struct job *job, hr_ns now)
 {
     job->state = KEPT;
     job->resume_at = now + AGAIN_NS;
+    wake_by(router, job->resume_at);
     router->kept_count++;
     router->counts.kept++;
 }
@@ -518,8 +501,14 @@ static void ask(struct hr_router *router, struct job *job, uint64_t member, hr_n
     }
     job->state = ASKING;
     job->target = member;
+    wake_by(router, job->deadline);
     router->counts.sent++;
     put_out(router, job);
+}
+
+static uint64_t self_of(const struct hr_router *router)
+{
+    return router->config.members->all[router->config.members->self].id;
 }
 
 /* Where its counters are. */
@@ -534,14 +523,13 @@ static void add_to_course(struct hr_router *router, const struct job *job, struc
 {
     bool is_first = course->count++ == 0;
     struct hr_place place = hr_place_of(&router->config.places, id, now);
-    uint64_t self = router->config.members->all[router->config.members->self].id;
     /* Who sent this here, for its first counter, has just passed that on: the word of it is on its way. */
     bool is_passed_on = is_first && place.kind == HR_PLACE_AT && place.member == job->via;
     bool can_ask = place.kind == HR_PLACE_HERE || (place.kind == HR_PLACE_AT && place.member != job->silent);
     course->is_moving |= place.kind == HR_PLACE_MOVING || is_passed_on;
     course->is_all_here &= place.kind == HR_PLACE_HERE;
     if (can_ask && course->first == 0) {
-        course->first = place.kind == HR_PLACE_HERE ? self : place.member;
+        course->first = place.kind == HR_PLACE_HERE ? self_of(router) : place.member;
     }
 }
 
@@ -559,18 +547,27 @@ static bool is_held_up(struct hr_router *router, const struct job *job, struct h
 
 static void fill_local(struct hr_router *router, struct job *job, enum hr_local_kind kind, struct hr_local *ret_local)
 {
-    enum hr_hold_verb verb = job->method == HR_METHOD_REFUND ? HR_HOLD_REFUND : HR_HOLD_TAKE;
     job->state = LOCAL;
-    router->counts.led += kind == HR_LOCAL_LEAD;
     *ret_local = (struct hr_local){
         .kind = kind,
         .job = job->id,
         .method = job->method,
         .params = hr_blocks_bytes(&router->blocks, job->params),
         .deadline = job->deadline,
-        .verb = verb == HR_HOLD_TAKE && router->params.peek ? HR_HOLD_PEEK : verb,
         .silent = job->silent,
     };
+}
+
+/* Requires: router->params are the job's. */
+static void lead(struct hr_router *router, struct job *job, struct hr_local *ret_local)
+{
+    fill_local(router, job, HR_LOCAL_LEAD, ret_local);
+    router->counts.led++;
+    if (job->method == HR_METHOD_REFUND) {
+        ret_local->verb = HR_HOLD_REFUND;
+    } else {
+        ret_local->verb = router->params.peek ? HR_HOLD_PEEK : HR_HOLD_TAKE;
+    }
 }
 
 /* All counters are here: the shard's. */
@@ -588,8 +585,33 @@ static bool serve(struct hr_router *router, struct job *job, struct hr_now now, 
     return true;
 }
 
-/* True: there is something to be done here. */
-static bool step(struct hr_router *router, struct job *job, struct hr_now now, struct hr_local *ret_local)
+/* Another node leads, or decides alone. */
+static bool goes_elsewhere(const struct hr_router *router, const struct course *course)
+{
+    return !course->is_moving && course->first != 0 && course->first != self_of(router);
+}
+
+/* Does without reading the request what can be done so. False: it must be read. */
+static bool go_by_known(struct hr_router *router, struct job *job, const struct hr_prepared *known, hr_ns now,
+                        bool *ret_is_here)
+{
+    struct course course = {.is_all_here = true};
+    if (known == NULL || hr_holds_open_count(router->config.holds) > 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < known->count; i++) {
+        add_to_course(router, job, known->ids[i], now, &course);
+    }
+    *ret_is_here = course.is_all_here;
+    if (goes_elsewhere(router, &course)) {
+        ask(router, job, course.first, now);
+        return true;
+    }
+    return course.is_all_here;
+}
+
+/* Reads a request, and finds out where its counters are. */
+static enum touch explore(struct hr_router *router, const struct job *job, hr_ns now, struct course *course)
 {
     struct hr_fault fault;
     struct hr_id128 one = {0, 0};
@@ -597,14 +619,21 @@ static bool step(struct hr_router *router, struct job *job, struct hr_now now, s
     enum touch touch = hr_params_decode(job->method, params, &router->params, &fault)
                            ? look_at(router, job->method, &router->params, &one)
                            : TOUCH_NOTHING;
-    struct course course = {.is_all_here = true};
     uint32_t count = touch == TOUCH_COUNTERS ? router->touches.count : 0;
     for (uint32_t i = 0; i < count; i++) {
-        add_to_course(router, job, router->touches.at[i].counter, now.steady, &course);
+        add_to_course(router, job, router->touches.at[i].counter, now, course);
     }
     if (touch == TOUCH_ONE) {
-        add_to_course(router, job, one, now.steady, &course);
+        add_to_course(router, job, one, now, course);
     }
+    return touch;
+}
+
+/* True: there is something to be done here. */
+static bool go(struct hr_router *router, struct job *job, struct hr_now now, struct hr_local *ret_local)
+{
+    struct course course = {.is_all_here = true};
+    enum touch touch = explore(router, job, now.steady, &course);
     if (course.is_moving) {
         keep_moving(router, job, now.steady);
         return false;
@@ -612,8 +641,7 @@ static bool step(struct hr_router *router, struct job *job, struct hr_now now, s
     if (course.is_all_here) {
         return serve(router, job, now, ret_local);
     }
-    uint64_t self = router->config.members->all[router->config.members->self].id;
-    if (course.first != self && course.first != 0) {
+    if (goes_elsewhere(router, &course)) {
         ask(router, job, course.first, now.steady);
         return false;
     }
@@ -622,19 +650,97 @@ static bool step(struct hr_router *router, struct job *job, struct hr_now now, s
              "the node that owns it cannot be asked");
         return false;
     }
-    fill_local(router, job, HR_LOCAL_LEAD, ret_local);
+    lead(router, job, ret_local);
     return true;
 }
 
-bool hr_router_next_local(struct hr_router *router, struct hr_now now, struct hr_local *ret_local)
+bool hr_router_go(struct hr_router *router, uint64_t id, const struct hr_prepared *known, struct hr_now now,
+                  struct hr_local *ret_local)
 {
-    struct job *job;
-    while ((job = pop_job(router, &router->ready)) != NULL) {
-        if (step(router, job, now, ret_local)) {
-            return true;
-        }
+    bool is_here = false;
+    struct job *job = find_job(router, id);
+    if (job == NULL || job->state != READY) {
+        return false;
     }
-    return false;
+    if (!go_by_known(router, job, known, now.steady, &is_here)) {
+        return go(router, job, now, ret_local);
+    }
+    if (is_here) {
+        fill_local(router, job, HR_LOCAL_SERVE, ret_local);
+    }
+    return is_here;
+}
+
+uint32_t hr_router_next_ready(struct hr_router *router, struct hr_ready *ret_ready, uint32_t count_max)
+{
+    uint32_t count = 0;
+    while (count < count_max && router->ready.head != NONE) {
+        const struct job *job = pop_job(router, &router->ready);
+        ret_ready[count++] = (struct hr_ready){job->id, job->method, hr_blocks_bytes(&router->blocks, job->params)};
+    }
+    return count;
+}
+
+/* --- taking requests --- */
+
+/* What is known to be for another node leaves at once. */
+static void start(struct hr_router *router, struct job *job, const struct hr_prepared *known, hr_ns deadline, hr_ns now)
+{
+    bool is_here;
+    job->deadline = deadline;
+    job->keep_until = now + HR_CALL_KEPT_NS;
+    if (!go_by_known(router, job, known, now, &is_here) || is_here) {
+        make_ready(router, job);
+    }
+}
+
+/* False: there is no room for all of it, and none of it was taken. */
+static bool take_many(struct hr_router *router, const struct hr_asker *asker, struct hr_span params, struct hr_now now)
+{
+    struct hr_fault fault;
+    uint32_t index = router->gather_free;
+    if (index == NONE || !hr_params_decode(HR_METHOD_CHECK_MANY, params, &router->params, &fault)) {
+        return false;
+    }
+    uint32_t count = router->params.requests.count;
+    struct hr_unpacker in = {router->params.requests.values};
+    struct hr_span one;
+    struct gather *gather = &router->gathers[index];
+    router->gather_free = gather->next;
+    *gather = (struct gather){.asker = *asker, .first = NONE, .last = NONE, .count = count, .left = count};
+    for (uint32_t i = 0; i < count && hr_unpack_skip(&in, &one) == HR_OK; i++) { /* it has been read: it is whole */
+        struct job *job = new_job(router, HR_METHOD_CHECK, one);
+        if (job == NULL) {
+            free_gather(router, index);
+            return false;
+        }
+        job->gather = index;
+        if (gather->last == NONE) {
+            gather->first = index_of(router, job);
+        } else {
+            router->jobs[gather->last].next_part = index_of(router, job);
+        }
+        gather->last = index_of(router, job);
+    }
+    for (uint32_t part = gather->first; part != NONE; part = router->jobs[part].next_part) {
+        start(router, &router->jobs[part], NULL, now.steady + router->config.deadline_ns, now.steady);
+    }
+    return true;
+}
+
+bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, struct hr_span params,
+                    const struct hr_prepared *known, struct hr_now now)
+{
+    if (asker->method == HR_METHOD_CHECK_MANY) {
+        return take_many(router, asker, params, now);
+    }
+    struct job *job = new_job(router, asker->method, params);
+    if (job == NULL) {
+        return false;
+    }
+    job->asker = *asker;
+    start(router, job, known, now.steady + router->config.deadline_ns, now.steady);
+    return true;
 }
 
 /* --- letters --- */
@@ -657,7 +763,7 @@ static void receive_call(struct hr_router *router, uint64_t from, const struct h
     job->origin_id = call->id;
     job->via = from;
     hr_ns left = (hr_ns)call->left_us * HR_NS_PER_US / WAY_PARTS;
-    start(router, job, now.steady + left, now.steady);
+    start(router, job, NULL, now.steady + left, now.steady);
 }
 
 static void receive_answer(struct hr_router *router, const struct hr_wire_answer *wire)
@@ -668,24 +774,44 @@ static void receive_answer(struct hr_router *router, const struct hr_wire_answer
     }
 }
 
+/* Some are read before the first of them is taken, so that memory which is needed for each comes meanwhile. */
+static enum hr_err receive_calls(struct hr_router *router, uint64_t from, struct hr_le_reader *in, struct hr_now now)
+{
+    struct hr_wire_call calls[CALLS_AHEAD];
+    enum hr_err err = HR_OK;
+    while (err == HR_OK && !hr_le_is_at_end(in)) {
+        uint32_t count = 0;
+        while (count < CALLS_AHEAD && !hr_le_is_at_end(in) && (err = hr_wire_get_call(in, &calls[count])) == HR_OK) {
+            hr_recent_prefetch(&router->seen, calls[count].origin, calls[count].id, count);
+            count++;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            receive_call(router, from, &calls[i], now);
+        }
+    }
+    return err;
+}
+
+static enum hr_err receive_answers(struct hr_router *router, struct hr_le_reader *in)
+{
+    struct hr_wire_answer wire;
+    enum hr_err err = HR_OK;
+    while (err == HR_OK && !hr_le_is_at_end(in)) {
+        err = hr_wire_get_answer(in, &wire);
+        if (err == HR_OK) {
+            receive_answer(router, &wire);
+        }
+    }
+    return err;
+}
+
 void hr_router_receive(struct hr_router *router, uint64_t from, enum hr_letter_kind kind, struct hr_span body,
                        struct hr_now now)
 {
     struct hr_le_reader in;
-    struct hr_wire_call call;
-    struct hr_wire_answer wire;
     enum hr_err err = hr_wire_open(body, &in);
-    while (err == HR_OK && !hr_le_is_at_end(&in)) {
-        if (kind == HR_LETTER_CALL) {
-            err = hr_wire_get_call(&in, &call);
-        } else {
-            err = hr_wire_get_answer(&in, &wire);
-        }
-        if (err == HR_OK && kind == HR_LETTER_CALL) {
-            receive_call(router, from, &call, now);
-        } else if (err == HR_OK) {
-            receive_answer(router, &wire);
-        }
+    if (err == HR_OK) {
+        err = kind == HR_LETTER_CALL ? receive_calls(router, from, &in, now) : receive_answers(router, &in);
     }
     router->counts.malformed += err != HR_OK;
 }
@@ -707,7 +833,7 @@ static void write_job(struct hr_router *router, const struct job *job, hr_ns now
     hr_ns left = job->deadline > now ? (job->deadline - now) / HR_NS_PER_US : 0;
     const struct hr_wire_call call = {
         .id = is_own ? job->id : job->origin_id,
-        .origin = is_own ? router->config.members->all[router->config.members->self].id : job->origin,
+        .origin = is_own ? self_of(router) : job->origin,
         .hops = (uint8_t)(job->hops + 1),
         .method = job->method,
         .left_us = left < HR_CALL_LEFT_US_MAX ? (uint32_t)left : HR_CALL_LEFT_US_MAX,
@@ -725,43 +851,42 @@ static void sent(struct hr_router *router, struct job *job)
     }
 }
 
-/* Takes all that may go with the first of the list into one letter: of its kind, to the same member. */
-static void flush_letter(struct hr_router *router, struct hr_now now)
+/* Takes all that may go with the first of the list into one letter: of its kind, to the same member. What is left of
+ * the list: what goes elsewhere, or finds no room. */
+static struct list fill_letter(struct hr_router *router, struct list list, hr_ns now, struct hr_le_writer *out)
 {
-    const struct job *first = &router->jobs[router->out.head];
-    enum job_state state = first->state;
-    uint64_t target = first->target;
-    struct hr_le_writer out = hr_le_writer_of(router->letter, sizeof(router->letter));
+    const struct job first = router->jobs[list.head];
     struct list left = {NONE, NONE};
-    hr_wire_begin(&out);
-    for (uint32_t index = router->out.head, next; index != NONE; index = next) {
+    for (uint32_t index = list.head, next; index != NONE; index = next) {
         struct job *job = &router->jobs[index];
         next = job->next_out;
         bool is_stale = job->state != ASKING && !(job->state == ANSWERED && job->hops > 0);
-        bool goes = !is_stale && job->state == state && job->target == target &&
-                    (out.used == 1 || out.used + bytes_of(job) <= LETTER_BYTES);
+        bool goes = !is_stale && job->state == first.state && job->target == first.target &&
+                    (out->used == 1 || out->used + bytes_of(job) <= LETTER_BYTES);
         if (goes) {
-            write_job(router, job, now.steady, &out);
+            write_job(router, job, now, out);
         }
         if (goes || is_stale) {
             sent(router, job);
-            continue;
-        }
-        job->next_out = NONE;
-        if (left.tail == NONE) {
-            left.head = index;
         } else {
-            router->jobs[left.tail].next_out = index;
+            append_out(router, &left, job);
         }
-        left.tail = index;
     }
-    router->out = left;
-    const struct hr_letter letter = {
-        .to = target,
+    return left;
+}
+
+static void flush_letter(struct hr_router *router, struct list *list, hr_ns now)
+{
+    const struct job *first = &router->jobs[list->head];
+    struct hr_letter letter = {
+        .to = first->target,
         .lane = HR_LANE_PEER,
-        .kind = state == ASKING ? HR_LETTER_CALL : HR_LETTER_ANSWER,
-        .body = {(const char *)out.at, out.used},
+        .kind = first->state == ASKING ? HR_LETTER_CALL : HR_LETTER_ANSWER,
     };
+    struct hr_le_writer out = hr_le_writer_of(router->letter, sizeof(router->letter));
+    hr_wire_begin(&out);
+    *list = fill_letter(router, *list, now, &out);
+    letter.body = (struct hr_span){(const char *)out.at, out.used};
     if (out.used > 1) {
         router->counts.letters++;
         (void)hr_outbox_put(router->config.outbox, &letter); /* one that finds no room is lost, as on the way */
@@ -770,8 +895,11 @@ static void flush_letter(struct hr_router *router, struct hr_now now)
 
 void hr_router_flush(struct hr_router *router, struct hr_now now)
 {
-    while (router->out.head != NONE) {
-        flush_letter(router, now);
+    for (; router->out.mask != 0; router->out.mask &= router->out.mask - 1) {
+        struct list *list = &router->out.all[__builtin_ctz(router->out.mask)];
+        while (list->head != NONE) {
+            flush_letter(router, list, now.steady);
+        }
     }
 }
 
@@ -799,22 +927,29 @@ static void tend(struct hr_router *router, struct job *job, hr_ns now)
     }
 }
 
+static hr_ns wake_of(const struct job *job)
+{
+    return job->state == KEPT ? job->resume_at : job->state == ASKING ? job->deadline : INT64_MAX;
+}
+
+/* Mostly nothing is due: answers come long before their deadline. */
 void hr_router_tick(struct hr_router *router, struct hr_now now)
 {
+    if (now.steady < router->wake_at) {
+        return;
+    }
+    router->wake_at = INT64_MAX;
     for (uint32_t i = router->active_count; i-- > 0;) {
-        tend(router, &router->jobs[router->active[i]], now.steady);
+        struct job *job = &router->jobs[router->active[i]];
+        tend(router, job, now.steady);
+        wake_by(router, wake_of(job));
     }
 }
 
+/* It may be too early: that of a job that has been answered meanwhile. */
 hr_ns hr_router_deadline(const struct hr_router *router)
 {
-    hr_ns first = INT64_MAX;
-    for (uint32_t i = 0; i < router->active_count; i++) {
-        const struct job *job = &router->jobs[router->active[i]];
-        hr_ns at = job->state == KEPT ? job->resume_at : job->state == ASKING ? job->deadline : INT64_MAX;
-        first = at < first ? at : first;
-    }
-    return first;
+    return router->active_count == 0 ? INT64_MAX : router->wake_at;
 }
 
 struct hr_router_counts hr_router_counts(const struct hr_router *router)

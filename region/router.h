@@ -11,11 +11,15 @@
  *    on_unavailable. Nothing is ever sent again that could charge twice at one counter.
  *  - Of a check_many each request goes its own way; all calls of one turn to one member leave in one letter.
  *
- * What is to be done on this node comes out of next_local, for the node's core to do:
+ * What is READY comes out of next_ready, several at a time, so that the node's core can read them together;
+ * hr_router_go then says of each what is to be done on this node, if anything:
  *
  *   KEPT <---> READY ---> LOCAL (shard, or lead) ---> ANSWERED
  *                |                                        ^
  *                `-------> ASKING (another node) ---------'
+ *
+ * Whoever knows already which counters a request touches (limiter.h, hr_limiter_prepare) says so: it is then not read
+ * again only to find its way.
  *
  * Thread: the owner's. Pure. Memory: handed in. Time: supplied. */
 #ifndef HR_REGION_ROUTER_H
@@ -28,6 +32,7 @@
 #include "base/units.h"
 #include "gossip/member.h"
 #include "gossip/outbox.h"
+#include "limiter/limiter.h"
 #include "region/holds.h"
 #include "region/place.h"
 #include "rpc/fault.h"
@@ -63,6 +68,13 @@ enum hr_local_kind {
     HR_LOCAL_LEAD,  /* lead a hold over its owners */
 };
 
+/* A request whose way is to be found. */
+struct hr_ready {
+    uint64_t job;
+    enum hr_method method;
+    struct hr_span params; /* good until the job is done */
+};
+
 /* Something to be done here: hr_router_done says what came of it. */
 struct hr_local {
     enum hr_local_kind kind;
@@ -70,7 +82,7 @@ struct hr_local {
     enum hr_method method;
     struct hr_span params; /* good until done */
     hr_ns deadline;
-    enum hr_hold_verb verb; /* of a lead */
+    enum hr_hold_verb verb; /* of a lead; this and the next */
     uint64_t silent;        /* as for hr_lead_request */
 };
 
@@ -93,15 +105,21 @@ struct hr_router *hr_router_init(const struct hr_router_config *config, struct h
 /* May the shard decide this request at once? Also where it is not valid: the shard says so. */
 bool hr_router_is_here(struct hr_router *router, enum hr_method method, struct hr_span params, struct hr_now now);
 
-/* Takes a client's request on its way. False: there is no room. */
-bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, struct hr_span params, struct hr_now now);
+/* Takes a client's request on its way. `known`: the counters that it touches, by the limits in force; or NULL. False:
+ * there is no room. */
+bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, struct hr_span params,
+                    const struct hr_prepared *known, struct hr_now now);
 
 /* A letter of kind CALL or ANSWER. */
 void hr_router_receive(struct hr_router *router, uint64_t from, enum hr_letter_kind kind, struct hr_span body,
                        struct hr_now now);
 
-/* The next thing to be done here. False: nothing. */
-bool hr_router_next_local(struct hr_router *router, struct hr_now now, struct hr_local *ret_local);
+/* The next requests whose way is to be found; returns how many. Each is to be handed to hr_router_go. */
+uint32_t hr_router_next_ready(struct hr_router *router, struct hr_ready *ret_ready, uint32_t count_max);
+
+/* Sends the request of that job where it can be decided. `known` as for take. True: that is here. */
+bool hr_router_go(struct hr_router *router, uint64_t id, const struct hr_prepared *known, struct hr_now now,
+                  struct hr_local *ret_local);
 
 /* What came of the job of that id: a result, as MessagePack, or the text of a fault. One that is not known any more is
  * ignored. */
@@ -111,7 +129,7 @@ void hr_router_fail(struct hr_router *router, uint64_t id, enum hr_code code, co
 /* It cannot be done just now: it comes again a little later. */
 void hr_router_keep(struct hr_router *router, uint64_t id, struct hr_now now);
 
-/* The next answer to a client, whole. False: none is ready. */
+/* The next answer to a client, whole. Those to one connection come one after another. False: none is ready. */
 bool hr_router_next_answer(struct hr_router *router, struct hr_packer *out, struct hr_asker *ret_asker);
 
 /* Writes what is to go to other members into the outbox: after each turn, before its letters are sent. */

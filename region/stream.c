@@ -124,6 +124,12 @@ size_t hr_stream_next_letter(struct hr_stream *stream, hr_ns now, uint8_t out[HR
     return stream->owes_ack ? write_letter(stream, out) : 0;
 }
 
+void hr_stream_hurry(struct hr_stream *stream)
+{
+    stream->unsent = stream->first;
+    stream->resend_at = INT64_MAX;
+}
+
 hr_ns hr_stream_deadline(const struct hr_stream *stream)
 {
     bool is_due = stream->peer_life != 0 && (stream->unsent < stream->next || stream->owes_ack);

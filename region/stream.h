@@ -81,6 +81,9 @@ static inline size_t hr_stream_used(const struct hr_stream *stream)
 /* Writes the next letter that is due: its length; 0: none is. */
 size_t hr_stream_next_letter(struct hr_stream *stream, hr_ns now, uint8_t out[HR_STREAM_LETTER_BYTES_MAX]);
 
+/* The other may be ready for what it left before: all that it has not acknowledged is due at once. */
+void hr_stream_hurry(struct hr_stream *stream);
+
 /* When the next one may be due; INT64_MAX: none. */
 hr_ns hr_stream_deadline(const struct hr_stream *stream);
 

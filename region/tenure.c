@@ -10,6 +10,9 @@
  * of the least id. */
 #define FOUND_NS (HR_NS_PER_S / 2)
 
+/* A node that has just started looks for the others so long, before it says that nobody can be asked. */
+#define STARTING_NS (400 * HR_NS_PER_MS)
+
 /* It is ticked at least so often. */
 #define TICK_NS (25 * HR_NS_PER_MS)
 
@@ -232,8 +235,18 @@ static void note_lapse(struct hr_tenure *tenure, hr_ns now)
     tenure->had_lease = has_lease;
 }
 
+/* What was restored may have taken long: its time begins when it can hear others. */
+static void begin_time(struct hr_tenure *tenure, hr_ns now)
+{
+    if (!tenure->has_begun) {
+        tenure->has_begun = true;
+        tenure->started_at = now;
+    }
+}
+
 void hr_tenure_tick(struct hr_tenure *tenure, struct hr_now now)
 {
+    begin_time(tenure, now.steady);
     look_for_charter(tenure, now.steady);
     look_for_lost(tenure, now.steady);
     note_lapse(tenure, now.steady);
@@ -292,9 +305,28 @@ static bool is_out(struct hr_tenure *tenure, hr_ns now)
     return hr_charter_is_majority(&tenure->current, knowing, tenure->gone);
 }
 
+static void begin_to_leave(struct hr_tenure *tenure)
+{
+    for (uint32_t i = 0; i < tenure->peer_count && !tenure->is_leaving; i++) {
+        tenure->peers[i].pulse_at = 0; /* to be told at once */
+    }
+    tenure->is_leaving = true;
+}
+
+bool hr_tenure_is_last(const struct hr_tenure *tenure)
+{
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        const struct hr_peer *peer = &tenure->peers[i];
+        if (peer->id != 0 && !peer->is_leaving && hr_member_is_live(&tenure->config.members->all[peer->member])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool hr_tenure_leave(struct hr_tenure *tenure, hr_ns now)
 {
-    tenure->is_leaving = true;
+    begin_to_leave(tenure);
     if (tenure->current.lineage == 0) {
         return true;
     }
@@ -325,17 +357,24 @@ static uint8_t holder_of(const struct hr_tenure *tenure, const struct hr_seat *s
     return may_be_giver ? seat->giver : seat->owner;
 }
 
+/* Just started, it does not know yet who can be asked. */
+static enum hr_standing nobody(const struct hr_tenure *tenure, hr_ns now)
+{
+    bool is_starting = tenure->config.has_seeds && now - tenure->started_at < STARTING_NS;
+    return is_starting ? HR_STANDING_MOVING : HR_STANDING_NOBODY;
+}
+
 enum hr_standing hr_tenure_standing(const struct hr_tenure *tenure, uint32_t partition, hr_ns now, uint32_t *ret_member)
 {
     uint8_t part = tenure->parts[partition];
     const struct hr_seat *seat = &tenure->current.seats[partition];
     if (part & HR_PART_HOLDS) {
-        return now >= tenure->lease_until ? HR_STANDING_NOBODY
+        return now >= tenure->lease_until ? nobody(tenure, now)
                : part & HR_PART_FROZEN    ? HR_STANDING_MOVING
                                           : HR_STANDING_MINE;
     }
     if (tenure->current.lineage == 0) {
-        return HR_STANDING_NOBODY;
+        return nobody(tenure, now);
     }
     uint8_t holder = holder_of(tenure, seat);
     if (holder == tenure->self) {
@@ -343,7 +382,7 @@ enum hr_standing hr_tenure_standing(const struct hr_tenure *tenure, uint32_t par
     }
     uint32_t slot = tenure->peer_of[holder];
     if (slot == UINT32_MAX || tenure->peers[slot].heard_at < 0 || now - tenure->peers[slot].heard_at > HR_LEASE_NS) {
-        return HR_STANDING_NOBODY;
+        return nobody(tenure, now);
     }
     *ret_member = tenure->peers[slot].member;
     return HR_STANDING_AT;

@@ -120,6 +120,10 @@ void hr_tenure_members_changed(struct hr_tenure *tenure, hr_ns now);
  * node; only then may it say that it left. Where it cannot be done in time, stop without a word: dead is the truth. */
 bool hr_tenure_leave(struct hr_tenure *tenure, hr_ns now);
 
+/* There is nobody to hand over to: all others are leaving too, or are gone. A node that leaves may stop then, as one
+ * that goes without a word: what its store holds is what it comes back with. */
+bool hr_tenure_is_last(const struct hr_tenure *tenure);
+
 /* --- the path of a request: O(1) --- */
 
 /* *ret_member is written for HR_STANDING_AT. */

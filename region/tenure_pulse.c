@@ -59,8 +59,12 @@ static void note_grant(struct hr_tenure *tenure, struct hr_peer *peer, const str
     }
 }
 
+/* What was sent by a later charter than it knew, it left; now it may know it. */
 static void note_words(struct hr_peer *peer, const struct hr_pulse *pulse)
 {
+    if (peer->lineage != pulse->lineage || peer->version != pulse->version) {
+        hr_stream_hurry(&peer->stream);
+    }
     peer->lineage = pulse->lineage;
     peer->version = pulse->version;
     peer->hears = pulse->hears;
@@ -99,6 +103,9 @@ void hr_tenure_receive_pulse(struct hr_tenure *tenure, struct hr_peer *peer, str
     if (pulse.stamp <= peer->stamp) {
         return; /* late, or a second time */
     }
+    if (!is_heard(peer, now)) {
+        peer->pulse_at = 0; /* they meet: neither has to wait for the other's next pulse */
+    }
     peer->stamp = pulse.stamp;
     peer->heard_at = now;
     peer->is_lost = false;
@@ -128,6 +135,20 @@ static hr_node_set heard_nodes(struct hr_tenure *tenure, hr_ns now)
     return set;
 }
 
+/* Once for each charter: most of the time nothing moves. */
+static bool is_any_moving(struct hr_tenure *tenure)
+{
+    const struct hr_charter *current = &tenure->current;
+    struct hr_moving *moving = &tenure->moving;
+    if (moving->lineage != current->lineage || moving->version != current->version) {
+        *moving = (struct hr_moving){current->lineage, current->version, false};
+        for (uint32_t p = 0; p < HR_PARTITIONS && !moving->is_any; p++) {
+            moving->is_any = current->seats[p].giver != HR_NODE_NONE;
+        }
+    }
+    return moving->is_any;
+}
+
 /* What this node holds of what it owns, if the leader waits for that: of some partition it is named the owner, and
  * another the giver. */
 static bool list_held(const struct hr_tenure *tenure, uint8_t held[HR_PARTITION_SET_BYTES])
@@ -154,7 +175,8 @@ void hr_tenure_pulse(struct hr_tenure *tenure, hr_ns now)
             continue;
         }
         if (!is_held_listed) {
-            is_awaited = has_charter && tenure->self != HR_NODE_NONE && list_held(tenure, held);
+            is_awaited =
+                has_charter && tenure->self != HR_NODE_NONE && is_any_moving(tenure) && list_held(tenure, held);
             is_held_listed = true;
         }
         peer->pulse_at = now + HR_PULSE_NS;

@@ -66,7 +66,12 @@ struct hr_tenure {
     hr_node_set gone;                      /* nodes that have left */
 
     struct hr_charter current;
+    struct hr_moving {
+        uint64_t lineage, version; /* of the charter that was looked at */
+        bool is_any;               /* a partition of it has a giver */
+    } moving;
     hr_ns started_at, adopted_at;
+    bool has_begun;             /* it was ticked: started_at is then */
     hr_ns remade_at;            /* when a charter of other members was adopted */
     uint64_t forgetful_version; /* no vote on what follows this version, */
     hr_ns forgetful_until;      /* ... until then: it may have voted in a life that is forgotten */

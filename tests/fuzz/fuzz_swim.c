@@ -81,9 +81,10 @@ static void check_letters(struct node *node)
         struct hr_swim_head head;
         struct hr_rumor rumor;
         uint16_t count;
-        require(letter.kind == HR_LETTER_SWIM && letter.lane == HR_LANE_GOSSIP);
+        require(letter.kind == HR_LETTER_SWIM);
         require((letter.to == 0) == (letter.address.bytes > 0));
         require(hr_swim_read_head(&reader, &head, &count));
+        require(letter.lane == HR_LANE_GOSSIP || (head.type == HR_SWIM_TABLE && letter.to != 0));
         for (uint16_t i = 0; i < count; i++) {
             require(hr_rumor_read(&reader, &rumor));
         }

@@ -24,6 +24,7 @@
 
 #include <cmocka.h>
 
+#include "node/peer_wire.h"
 #include "node/worker_uv.h"
 #include "rpc/frame.h"
 #include "rpc/message.h"
@@ -63,7 +64,8 @@ struct rig {
     struct hr_memory_disk *disk;
     struct hr_store *store;
     struct hr_store refusing;
-    unsigned refusals; /* to come */
+    unsigned refusals;  /* to come */
+    const char *gossip; /* where it listens to other nodes; NULL: it has none */
     char dir[64];
     struct hr_worker *worker;
 
@@ -247,6 +249,7 @@ static struct hr_worker_config config_of(struct rig *rig)
         .connections_max = rig->connections_max > 0 ? rig->connections_max : 4096,
         .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX,
                     .in_flight_max = rig->in_flight_max > 0 ? rig->in_flight_max : 1024},
+        .gossip = {.listen = rig->gossip},
         .control = rig->control,
         .stopped = on_stopped,
         .user = rig,
@@ -1215,6 +1218,49 @@ static void a_drain_answers_what_waits_and_saves_all(void **state)
     close_client(&client);
 }
 
+static void do_end_farewell(struct rig *rig)
+{
+    atomic_fetch_add(&rig->clock.steady_offset_ns, HR_FAREWELL_NS);
+}
+
+static void send_packet(struct client *client)
+{
+    char bytes[64];
+    struct hr_packer packer = {.at = bytes, .room = sizeof(bytes)};
+    hr_pack_peer(&packer, HR_SPAN("a packet"));
+    send_all(client, hr_packer_bytes(&packer));
+}
+
+/* Answers to requests that wait for other nodes are among their packets. */
+static void a_drain_still_hears_other_nodes_while_it_answers(void **state)
+{
+    struct rig rig = {.kind = MEMORY_STORE, .gossip = "tcp://127.0.0.1:0"};
+    struct client client, node;
+    (void)state;
+    open_rig(&rig);
+    open_client(&rig, &client);
+    open_client(&rig, &node);
+    send_packet(&node);
+    send_check(&client, 0, "account", "a");
+    while (look(&rig), rig.counts.waited == 0 || rig.stats.requests[HR_METHOD_PEER] == 0) {
+    }
+    on_loop(&rig, do_drain);
+    on_loop(&rig, do_end_farewell);
+    client.may_be_reset = node.may_be_reset = true;
+    send_check(&client, 1, "user", "ann"); /* too late */
+    send_packet(&node);
+    for (int i = 0; i < 100000 && look(&rig)->requests[HR_METHOD_PEER] < 2; i++) {
+    }
+    assert_int_equal(rig.stats.requests[HR_METHOD_PEER], 2);
+    assert_int_equal(rig.stats.requests[HR_METHOD_CHECK], 1);
+    on_loop(&rig, do_run_store);
+    assert_true(next_is_allowed(&client, 0));
+    assert_closed(&client);
+    join_rig(&rig);
+    close_client(&client);
+    close_client(&node);
+}
+
 static void a_drain_does_not_wait_for_a_store_that_has_stalled(void **state)
 {
     struct rig rig = {.kind = MEMORY_STORE};
@@ -1354,6 +1400,7 @@ int main(void)
         cmocka_unit_test(an_answer_to_a_connection_that_is_gone_is_dropped),
         cmocka_unit_test(who_has_too_many_in_flight_is_paused),
         cmocka_unit_test(a_drain_answers_what_waits_and_saves_all),
+        cmocka_unit_test(a_drain_still_hears_other_nodes_while_it_answers),
         cmocka_unit_test(a_drain_does_not_wait_for_a_store_that_has_stalled),
         cmocka_unit_test(a_drain_does_not_wait_for_a_peer_that_does_not_read),
         cmocka_unit_test(an_address_in_use_is_told_and_leaves_nothing_behind),

@@ -17,6 +17,7 @@
 #define BATCH_BYTES (1U << 20)
 #define LETTERS_MAX 16384
 #define COMMIT_NS_MAX (20 * HR_NS_PER_MS)
+#define FAREWELL_NS (100 * HR_NS_PER_MS) /* the others are to hear from it */
 #define FLUSH_NS (50 * HR_NS_PER_MS)
 
 /* One on its way. */
@@ -201,7 +202,7 @@ void region_start(struct sim *sim, uint32_t index)
     load_disk(sim, node, 0);
     node->is_up = true;
     node->is_paused = node->in_flight = node->has_mark = node->has_left = false;
-    node->restart_at = 0;
+    node->restart_at = node->farewell_until = 0;
     node->flush_at = clock_of(sim, node);
 }
 
@@ -538,6 +539,17 @@ static void check(struct sim *sim)
     }
 }
 
+static void go_on_leaving(struct sim *sim, uint32_t index, hr_ns now)
+{
+    struct sim_node *node = &sim->nodes[index];
+    bool has_left = hr_tenure_leave(node->tenure, now);
+    bool is_last = hr_tenure_is_last(node->tenure);
+    node->farewell_until = !is_last ? 0 : node->farewell_until == 0 ? now + FAREWELL_NS : node->farewell_until;
+    if (has_left || (is_last && now >= node->farewell_until)) {
+        region_crash(sim, index);
+    }
+}
+
 static void step_node(struct sim *sim, uint32_t index)
 {
     struct sim_node *node = &sim->nodes[index];
@@ -554,8 +566,8 @@ static void step_node(struct sim *sim, uint32_t index)
     }
     run_store(sim, index);
     post(sim, index);
-    if (node->has_left && hr_tenure_leave(node->tenure, now)) {
-        region_crash(sim, index);
+    if (node->has_left) {
+        go_on_leaving(sim, index, now);
     }
 }
 

@@ -51,7 +51,7 @@ struct sim_node {
     uint64_t ticket, mark;
     hr_ns commit_at, flush_at;
     uint64_t batch_spent[SIM_USERS], safe_spent[SIM_USERS]; /* as it was put; what is stored and copied */
-    hr_ns restart_at;
+    hr_ns restart_at, farewell_until;
 };
 
 struct sim_faults {

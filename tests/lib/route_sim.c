@@ -412,24 +412,53 @@ static void note_answer(struct sim *sim, const struct hr_asker *asker, struct hr
     }
 }
 
+/* Every other check is read beforehand: either way must come to the same. */
+static const struct hr_prepared *prepare(struct sim_node *node, enum hr_method method, struct hr_span bytes)
+{
+    static struct hr_prepared prepared;
+    static struct hr_params params;
+    struct hr_fault fault;
+    if (method != HR_METHOD_CHECK || hr_rng_chance(&node->sim->rng, 1, 2)) {
+        return NULL;
+    }
+    assert_true(hr_params_decode(method, bytes, &params, &fault));
+    struct hr_request request = hr_params_request(&params, 0);
+    hr_limiter_prepare(node->limiter, &request, &prepared);
+    return prepared.is_known ? &prepared : NULL;
+}
+
+/* Sends some requests on their way. False: there are none. */
+static bool go_on(struct sim_node *node)
+{
+    struct hr_ready ready[3];
+    struct hr_local local;
+    uint32_t count = hr_router_next_ready(node->router, ready, sizeof(ready) / sizeof(ready[0]));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct hr_prepared *known = prepare(node, ready[i].method, ready[i].params);
+        if (!hr_router_go(node->router, ready[i].job, known, node->sim->now, &local)) {
+            continue;
+        }
+        if (local.kind == HR_LOCAL_SERVE) {
+            serve(node, &local);
+        } else {
+            lead(node, &local);
+        }
+    }
+    return count > 0;
+}
+
 /* Does all there is to do at a node just now. */
 static void turn(struct sim_node *node)
 {
     struct sim *sim = node->sim;
-    struct hr_local local;
     struct hr_lead_done result;
     struct hr_asker asker;
     struct hr_letter letter;
     bool any = true;
     while (any) {
         any = false;
-        while (hr_router_next_local(node->router, sim->now, &local)) {
+        while (go_on(node)) {
             any = true;
-            if (local.kind == HR_LOCAL_SERVE) {
-                serve(node, &local);
-            } else {
-                lead(node, &local);
-            }
         }
         while (hr_holds_next_done(node->holds, sim->now, &result)) {
             any = true;
@@ -459,7 +488,8 @@ static uint32_t ask(struct sim *sim, uint32_t node, enum hr_method method, struc
     const struct hr_asker asker = {1, number, method};
     /* Also what could be decided at once goes this way, for all ways must come to the same. */
     (void)hr_router_is_here(sim->nodes[node].router, method, params, sim->now);
-    assert_true(hr_router_take(sim->nodes[node].router, &asker, params, sim->now));
+    const struct hr_prepared *known = prepare(&sim->nodes[node], method, params);
+    assert_true(hr_router_take(sim->nodes[node].router, &asker, params, known, sim->now));
     turn(&sim->nodes[node]);
     return number;
 }

@@ -34,11 +34,13 @@ class Changes(case.Case):
         return phase
 
     def check_planned(self, phase):
-        """Refusals for the moment are asked again, and so an answer late: strictly there are none of them."""
+        """Refusals for the moment are asked again, and so an answer late: strictly there are none of them, and every
+        request is decided by its counter's owner."""
         self.check_pause(phase, PAUSE_PLANNED_S)
         self.assertEqual(self.load.unanswered, [])
         if case.OPTIONS.strict:
             self.assertEqual([one.refused for one in self.load.phases if one.refused], [])
+            self.assertEqual([one.degraded for one in self.load.phases if one.degraded], [])
         for counter, (admitted, spent) in self.load.audit(self.region_.running()[0]).items():
             if phase.degraded == 0 and sum(one.degraded for one in self.load.phases) == 0:
                 self.assertEqual(admitted, spent, counter)

@@ -134,12 +134,17 @@ class Stranger(case.Case):
 
     # --- nodes ---
 
+    @staticmethod
+    def view(region):
+        """Who is known to whom. On a busy machine one may suspect another for a moment: that is no news here."""
+        return [set(region.states(node)) for node in region.nodes[:2]], region.owners(region.nodes[0])
+
     def check_stays_out(self, region, stranger, line):
-        before = [region.states(node) for node in region.nodes[:2]], region.owners(region.nodes[0])
+        before = self.view(region)
         stranger.start()
         cluster.until(f"a log says: {line}", lambda: any(line in node.read_log() for node in region.nodes[:2]))
         time.sleep(WATCHED_S)
-        self.assertEqual(([region.states(node) for node in region.nodes[:2]], region.owners(region.nodes[0])), before)
+        self.assertEqual(self.view(region), before)
         self.assertEqual(set(region.states(stranger)), {stranger.name})
         self.spend(region)
         self.assertEqual(case.remaining(region.nodes[0], {"user": USERS[0]}), QUOTA - 5)
@@ -159,10 +164,19 @@ class Stranger(case.Case):
         stranger.write(cluster="other")
         self.check_stays_out(region, stranger, "a node of another cluster wrote")
 
+    @staticmethod
+    def name_regions(*nodes):
+        for node in nodes:
+            with open(node.file, "a", encoding="utf-8") as file:
+                file.write("regions: {eu: {}, us: {}}\n")
+
     def test_a_node_of_another_region_shares_members_and_no_counters(self):
-        region = self.region(FILE, size=2, **PATIENT).start()
+        region = self.region(FILE, size=2, **PATIENT)
+        self.name_regions(*region.nodes)
+        region.start()
         other = region.add()
         other.write(region="us")
+        self.name_regions(other)
         owners = region.owners(region.nodes[0])
         other.start()
         cluster.until("all know each other", lambda: all(
@@ -172,6 +186,15 @@ class Stranger(case.Case):
         cluster.until("the other region has begun", lambda: set(region.owners(other)) == {other.name})
         self.assertEqual(case.remaining(other, {"user": USERS[0]}), QUOTA)
         self.assertEqual(case.remaining(region.nodes[0], {"user": USERS[0]}), QUOTA - 5)
+
+    def test_a_node_of_a_region_that_no_file_names_is_refused(self):
+        region = self.region(FILE, size=2, **PATIENT).start()
+        stranger = region.add()
+        stranger.write(region="us")
+        self.name_regions(stranger)
+        self.check_stays_out(region, stranger, "its region is not among this node's regions")
+        cluster.until("the stranger says that it is alone",
+                      lambda: "no node of cluster.join has answered" in stranger.read_log())
 
     def test_a_second_node_of_the_same_name_takes_nothing_from_the_first_silently(self):
         """The later one stays, and the earlier one says why it stops."""

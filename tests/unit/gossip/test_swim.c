@@ -175,6 +175,97 @@ static void a_crash_is_found_in_time(void **state)
     }
 }
 
+/* Pings that nobody waits for, from one node to another: so a suspect is questioned. */
+struct questions {
+    uint32_t from, to, count;
+};
+
+static void count_questions(void *user, uint32_t from, uint32_t to, struct hr_span packet)
+{
+    struct questions *questions = user;
+    struct hr_le_reader reader = hr_le_reader_of(packet);
+    (void)hr_le_read_bytes(&reader, HR_ENVELOPE_HEAD_BYTES);
+    uint8_t type = hr_le_read_u8(&reader);
+    uint32_t seq = hr_le_read_u32(&reader);
+    bool is_question = !reader.failed && type == HR_SWIM_PING && seq == 0;
+    questions->count += is_question && from == questions->from && to == questions->to;
+}
+
+/* Twice in a period of 200 ms, for as long as it is suspected: one lost denial is not the end of it. */
+static void a_suspect_is_questioned_again_and_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        struct gossip_net *net = agreed(seed, 3, 1);
+        struct questions questions = {.from = 0, .to = 2};
+        struct pair suspect = {0, 2, HR_MEMBER_SUSPECT}, dead = {0, 2, HR_MEMBER_DEAD};
+        gossip_net_run(net, 3 * S);
+        gossip_net_crash(net, 2);
+        net->tap = count_questions;
+        net->tap_user = &questions;
+        assert_true(gossip_net_run_until(net, is_viewed, &suspect, 5 * S) >= 0);
+        hr_ns suspected = gossip_net_run_until(net, is_viewed, &dead, 5 * S);
+        if (suspected < 0 || questions.count + 1 < suspected / (100 * MS)) {
+            fail_msg("seed %llu: %u questions in %lld ms", (unsigned long long)seed, questions.count,
+                     (long long)(suspected / MS));
+        }
+        gossip_net_free(net);
+    }
+}
+
+/* How often one node tells members of another region that some member is dead. */
+struct told {
+    struct gossip_net *net;
+    uint32_t from, far, near; /* counts of those told */
+    uint64_t about;
+};
+
+static bool tells(struct hr_span packet, uint64_t about)
+{
+    struct hr_swim_head head;
+    struct hr_rumor rumor;
+    struct hr_le_reader reader = hr_le_reader_of(packet);
+    (void)hr_le_read_bytes(&reader, HR_ENVELOPE_HEAD_BYTES);
+    uint16_t count = 0;
+    for (bool is_read = hr_swim_read_head(&reader, &head, &count);
+         is_read && count > 0 && hr_rumor_read(&reader, &rumor); count--) {
+        if (rumor.id == about && rumor.state == HR_MEMBER_DEAD) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_told(void *user, uint32_t from, uint32_t to, struct hr_span packet)
+{
+    struct told *told = user;
+    if (from == told->from && tells(packet, told->about)) {
+        bool is_near = strcmp(told->net->nodes[from].region, told->net->nodes[to].region) == 0;
+        told->near += is_near;
+        told->far += !is_near;
+    }
+}
+
+/* As often as near ones, though they are written to far less often. */
+static void far_members_are_told_apart_from_near_ones(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        struct gossip_net *net = agreed(seed, 12, 2);
+        struct told told = {.net = net, .from = 0, .about = hr_member_id(HR_SPAN("eu"), HR_SPAN("n2"))};
+        gossip_net_run(net, 5 * S);
+        net->tap = count_told;
+        net->tap_user = &told;
+        gossip_net_crash(net, 2);
+        gossip_net_run(net, 30 * S);
+        if (told.near < 9 || told.far < 9) {
+            fail_msg("seed %llu: near ones were told %u times, far ones %u", (unsigned long long)seed, told.near,
+                     told.far);
+        }
+        gossip_net_free(net);
+    }
+}
+
 static void nobody_who_lives_is_declared_dead_for_a_tenth_of_lost_packets(void **state)
 {
     (void)state;
@@ -537,6 +628,38 @@ static void nobody_joins_without_the_secret_or_from_another_cluster(void **state
     }
 }
 
+/* Who knows regions takes in nobody of another one, by whomever it hears of it, and the stranger finds nobody. */
+static void a_node_of_a_region_that_is_not_known_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second; /* what the nodes of eu know */
+        bool is_taken_in;
+    } rows[] = {{"eu", NULL, false}, {"eu", "us", true}, {"us", NULL, true}, {"eu", "usa", false}, {NULL, NULL, true}};
+    for (size_t row = 0; row < COUNT(rows); row++) {
+        struct gossip_net *net = gossip_net_new(row);
+        for (uint32_t i = 0; i < 4; i++) {
+            gossip_net_add(net, i < 3 ? "eu" : "us", i == 0 ? "n0" : i == 1 ? "n1" : i == 2 ? "n2" : "n3");
+            gossip_net_seed(net, i, 0);
+            net->nodes[i].regions[0] = i < 3 ? rows[row].first : NULL;
+            net->nodes[i].regions[1] = i < 3 ? rows[row].second : NULL;
+        }
+        start_all(net);
+        gossip_net_run(net, 10 * S);
+        for (uint32_t i = 0; i < 3; i++) {
+            const struct hr_swim_stranger *stranger = hr_swim_stranger(net->nodes[i].swim);
+            bool is_there = gossip_net_view(net, i, 3) == HR_MEMBER_ALIVE;
+            bool is_noted = strcmp(stranger->region, "us") == 0 && strcmp(stranger->name, "n3") == 0;
+            if (is_there != rows[row].is_taken_in || is_noted != (i == 0 && !rows[row].is_taken_in)) {
+                fail_msg("row %zu, node %u: %d, %s of %s", row, i, is_there, stranger->name, stranger->region);
+            }
+        }
+        assert_int_equal(hr_swim_is_unanswered(net->nodes[3].swim), !rows[row].is_taken_in);
+        assert_false(hr_swim_is_unanswered(net->nodes[1].swim));
+        gossip_net_free(net);
+    }
+}
+
 static void nobody_kills_without_the_secret(void **state)
 {
     (void)state;
@@ -673,6 +796,8 @@ int main(void)
         cmocka_unit_test(a_chain_of_seeds_is_enough_to_join),
         cmocka_unit_test(a_node_has_contact_once_another_has_answered),
         cmocka_unit_test(a_crash_is_found_in_time),
+        cmocka_unit_test(a_suspect_is_questioned_again_and_again),
+        cmocka_unit_test(far_members_are_told_apart_from_near_ones),
         cmocka_unit_test(nobody_who_lives_is_declared_dead_for_a_tenth_of_lost_packets),
         cmocka_unit_test(a_cut_region_is_dead_and_comes_back_when_healed),
         cmocka_unit_test(one_cut_link_makes_nobody_suspect),
@@ -685,6 +810,7 @@ int main(void)
         cmocka_unit_test(old_packets_change_nothing),
         cmocka_unit_test(one_seed_is_one_history),
         cmocka_unit_test(nobody_joins_without_the_secret_or_from_another_cluster),
+        cmocka_unit_test(a_node_of_a_region_that_is_not_known_is_refused),
         cmocka_unit_test(nobody_kills_without_the_secret),
         cmocka_unit_test(a_forgotten_member_counts_as_left_everywhere),
         cmocka_unit_test(a_member_that_lives_denies_being_forgotten),

@@ -428,6 +428,76 @@ static void a_region_admits_exactly_the_limit(void **state)
     }
 }
 
+static uint64_t sent_by(const struct cluster *cluster, uint32_t node)
+{
+    return hr_router_counts(hr_core_router(cluster->nodes[node].core)).sent;
+}
+
+static uint64_t letters_of(const struct cluster *cluster)
+{
+    uint64_t letters = 0;
+    for (uint32_t i = 0; i < cluster->count; i++) {
+        letters += hr_router_counts(hr_core_router(cluster->nodes[i].core)).letters;
+    }
+    return letters;
+}
+
+/* A node that sends ann's requests on. */
+static uint32_t not_owner(struct cluster *cluster)
+{
+    uint64_t sent = sent_by(cluster, 0);
+    (void)check_user(cluster, 0);
+    run(cluster, MS(20));
+    return sent_by(cluster, 0) > sent ? 0 : 1;
+}
+
+/* As a connection does that reads many requests at once: they are prepared in groups, and nothing is sent before all
+ * have been served. */
+static void ask_together(struct cluster *cluster, uint32_t node, const struct hr_params *params, uint32_t count)
+{
+    static char bytes[1024];
+    struct hr_packer encoded = {.at = bytes, .room = sizeof(bytes)};
+    hr_params_encode(params, &encoded);
+    for (uint32_t done = 0; done < count; done += HR_TOGETHER_MAX) {
+        struct hr_call calls[HR_TOGETHER_MAX];
+        for (uint32_t i = 0; i < HR_TOGETHER_MAX; i++) {
+            calls[i] = (struct hr_call){.connection = 1,
+                                        .msgid = cluster->request_count++,
+                                        .method = HR_METHOD_CHECK,
+                                        .params = hr_packer_bytes(&encoded)};
+        }
+        hr_core_prepare(cluster->nodes[node].core, calls, HR_TOGETHER_MAX);
+        for (uint32_t i = 0; i < HR_TOGETHER_MAX; i++) {
+            struct hr_packer out = {.at = cluster->answer, .room = sizeof(cluster->answer)};
+            enum hr_served served = hr_core_serve(cluster->nodes[node].core, &calls[i], cluster->now, &out);
+            assert_int_equal(served, HR_SERVED_WAITING);
+        }
+    }
+    drain(cluster, node);
+}
+
+/* All letters of a turn to one node leave in one write (peer_uv.h): so these are the writes between the two. */
+static void a_batch_of_64_for_another_node_takes_one_letter_each_way(void **state)
+{
+    (void)state;
+    static struct hr_params params;
+    struct cluster *cluster = open_quotas(21, 3, 1000, 1000);
+    settle(cluster);
+    uint32_t node = not_owner(cluster), first = cluster->request_count;
+    uint64_t letters = letters_of(cluster);
+    params_of(user_name, ann, 1, &params);
+    ask_together(cluster, node, &params, 64);
+    run(cluster, MS(20));
+    assert_int_equal(letters_of(cluster), letters + 2);
+    for (uint32_t i = 0; i < 64; i++) {
+        const struct request *request = &cluster->requests[first + i];
+        if (request->answers != 1 || !request->allowed || request->degraded || request->remaining != 998 - i) {
+            fail_msg("request %u: %u answers, %llu left", i, request->answers, (unsigned long long)request->remaining);
+        }
+    }
+    close_cluster(cluster);
+}
+
 static void an_id_is_answered_once_through_any_node(void **state)
 {
     (void)state;
@@ -695,6 +765,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_that_is_alone_answers_at_once_and_writes_nothing),
         cmocka_unit_test(a_region_admits_exactly_the_limit),
+        cmocka_unit_test(a_batch_of_64_for_another_node_takes_one_letter_each_way),
         cmocka_unit_test(an_id_is_answered_once_through_any_node),
         cmocka_unit_test(a_denial_of_one_limit_spends_nothing_of_the_others),
         cmocka_unit_test(a_lease_is_released_through_any_node),

@@ -570,6 +570,40 @@ static void a_steady_stream_waits_only_while_it_warms_up(void **state)
     close_rig(rig);
 }
 
+static bool is_nowhere(void *user, const struct hr_call *call, struct hr_now now)
+{
+    uint32_t *asked = user;
+    (void)now;
+    (*asked)++;
+    return call->params.bytes == 0; /* none is so short */
+}
+
+/* Else the node that owns the counter now would know nothing of it. */
+static void a_request_whose_counter_moves_while_it_waits_is_let_go_and_takes_nothing(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("q", quota_rule(1000), HR_RESERVED);
+    struct rig *rig = open_rig(&limit, 1);
+    uint32_t asked = 0, gone = 0;
+    hr_shard_set_is_here(rig->shard, is_nowhere, &asked);
+    assert_int_equal(send(rig, (struct ask){.cost = 10}), HR_SERVED_WAITING);
+    for (int i = 0; i < 8; i++) {
+        uint64_t msgid;
+        (void)commit(rig, false);
+        pass(rig, MS(5));
+        (void)settle(rig);
+        while (next_answer(rig, &msgid)) {
+            assert_int_equal(msgid, rig->msgid);
+            assert_int_equal(rig->out.wanted, 0);
+            gone++;
+        }
+    }
+    assert_int_equal(gone, 1);
+    assert_int_equal(asked, 1);
+    assert_int_equal(remaining(rig, 0), 1000);
+    close_rig(rig);
+}
+
 static void those_who_wait_are_answered_in_their_order(void **state)
 {
     (void)state;
@@ -1367,6 +1401,7 @@ int main(void)
         cmocka_unit_test(a_restored_counter_is_never_fuller_than_one_that_went_on),
         cmocka_unit_test(no_schedule_of_crashes_admits_more_than_the_quota),
         cmocka_unit_test(a_steady_stream_waits_only_while_it_warms_up),
+        cmocka_unit_test(a_request_whose_counter_moves_while_it_waits_is_let_go_and_takes_nothing),
         cmocka_unit_test(those_who_wait_are_answered_in_their_order),
         cmocka_unit_test(a_store_that_fails_makes_requests_unavailable_within_their_time),
         cmocka_unit_test(a_change_of_durability_does_not_lose_what_was_spent),

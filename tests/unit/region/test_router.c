@@ -236,6 +236,37 @@ static void a_moving_partition_keeps_its_requests(void **state)
     sim_close(sim);
 }
 
+static uint32_t open_holds(const struct sim *sim, uint32_t nodes)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        count += hr_holds_open_count(sim_holds(sim, i));
+    }
+    return count;
+}
+
+/* The lead is a third node, and does not know yet that a partition moves. */
+static void a_hold_does_not_wait_long_for_a_partition_that_moves(void **state)
+{
+    (void)state;
+    struct sim *sim = open_quotas(11, 3, 1000, quiet);
+    sim_own(sim, sim_partition(sim, 0, "k0=v0"), 0);
+    sim_own(sim, sim_partition(sim, 1, "k1=v0"), 1);
+    sim_own(sim, sim_partition(sim, 2, "k2=v0"), 2);
+    uint32_t number = sim_check(sim, 0, "k0=v0 k1=v0 k2=v0", 1, false);
+    sim_run(sim, MS(1) / 20);
+    sim_set_moving(sim, sim_partition(sim, 1, "k1=v0"), true);
+    sim_run(sim, MS(1));
+    assert_true(open_holds(sim, 3) > 0);
+    sim_run(sim, MS(3));
+    assert_int_equal(open_holds(sim, 3), 0);
+    sim_set_moving(sim, sim_partition(sim, 1, "k1=v0"), false);
+    sim_run(sim, MS(10));
+    assert_true(sim_request(sim, number)->is_answered && sim_request(sim, number)->decision.allowed);
+    assert_false(sim_request(sim, number)->decision.degraded);
+    sim_close(sim);
+}
+
 static void a_lease_is_given_back_through_any_node(void **state)
 {
     (void)state;
@@ -656,6 +687,7 @@ int main(void)
         cmocka_unit_test(calls_of_one_turn_leave_in_one_letter),
         cmocka_unit_test(the_answers_of_a_check_many_stand_in_its_order),
         cmocka_unit_test(a_moving_partition_keeps_its_requests),
+        cmocka_unit_test(a_hold_does_not_wait_long_for_a_partition_that_moves),
         cmocka_unit_test(a_lease_is_given_back_through_any_node),
         cmocka_unit_test(a_rate_given_on_the_spot_has_one_counter_in_the_region),
         cmocka_unit_test(a_request_over_several_owners_is_all_or_nothing),

@@ -127,6 +127,130 @@ static void planned_moves_neither_lose_nor_double_a_unit(void **state)
     }
 }
 
+/* The longest time for which nobody answered for the partition of some user. */
+struct pauses {
+    hr_ns since[SIM_USERS]; /* 0: somebody answers */
+    hr_ns longest;
+};
+
+static void note_pauses(struct sim *sim, struct pauses *pauses)
+{
+    for (uint32_t user = 0; user < SIM_USERS; user++) {
+        if (region_owner(sim, hr_partition_of(sim->counters[user])) != UINT32_MAX) {
+            pauses->since[user] = 0;
+            continue;
+        }
+        pauses->since[user] = pauses->since[user] == 0 ? sim->now - SIM_STEP_NS : pauses->since[user];
+        hr_ns pause = sim->now - pauses->since[user];
+        pauses->longest = pause > pauses->longest ? pause : pauses->longest;
+    }
+}
+
+/* A message that had to wait until it was sent again would make a pause of 50 ms by itself. */
+static void planned_moves_pause_no_partition_for_long(void **state)
+{
+    (void)state;
+    struct seeds seeds = seeds_of(1, 16);
+    for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+        struct sim *sim = region_new(seed, 4);
+        struct pauses pauses = {.longest = 0};
+        sim->faults.delay_max = MS(8);
+        for (uint32_t i = 0; i < 3; i++) {
+            region_start(sim, i);
+        }
+        must_settle(sim, "at the start");
+        for (uint32_t move = 0; move < 6; move++) {
+            uint32_t node = move % 2 == 0 ? 3 : (uint32_t)hr_rng_below(&sim->rng, 3);
+            if (sim->nodes[node].is_up) {
+                region_leave(sim, node);
+            } else {
+                region_start(sim, node);
+            }
+            for (hr_ns end = sim->now + SECONDS(4); sim->now < end;) {
+                region_run(sim, SIM_STEP_NS);
+                spend_some(sim, (uint32_t)hr_rng_below(&sim->rng, 2));
+                note_pauses(sim, &pauses);
+            }
+        }
+        if (pauses.longest > MS(20)) {
+            fail_msg("seed %lu: a pause of %ld ms", (unsigned long)seed, (long)(pauses.longest / HR_NS_PER_MS));
+        }
+        region_free(sim);
+    }
+}
+
+/* Nobody is there to hand anything over to; what was spent is in their stores. */
+static void nodes_that_all_leave_together_are_down_at_once(void **state)
+{
+    (void)state;
+    struct seeds seeds = seeds_of(1, 12);
+    for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+        struct sim *sim = region_new(seed, 2 + (uint32_t)(seed % 4));
+        start_all(sim);
+        must_settle(sim, "at the start");
+        run_spending(sim, SECONDS(1));
+        region_run(sim, MS(500));
+        for (uint32_t i = 0; i < sim->node_count; i++) {
+            region_leave(sim, i);
+            region_run(sim, SIM_STEP_NS * (hr_ns)hr_rng_below(&sim->rng, 4));
+        }
+        region_run(sim, MS(300));
+        for (uint32_t i = 0; i < sim->node_count; i++) {
+            if (sim->nodes[i].is_up) {
+                fail_msg("seed %lu: node %u is still there", (unsigned long)seed, i);
+            }
+            region_start(sim, i);
+        }
+        must_settle(sim, "after all came back");
+        all_must_be_there(sim, "after all came back");
+        region_free(sim);
+    }
+}
+
+/* Asked of the node itself: does it say of a partition that nobody can be asked? */
+static bool knows_nobody(const struct sim *sim, uint32_t index, uint32_t partition)
+{
+    const struct sim_node *node = &sim->nodes[index];
+    uint32_t member;
+    return hr_tenure_standing(node->tenure, partition, node->fixture.now.steady, &member) == HR_STANDING_NOBODY;
+}
+
+static void a_node_that_has_just_started_gives_nobody_up(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct sim *sim = region_new(seed, 4);
+        for (uint32_t i = 0; i < 3; i++) {
+            region_start(sim, i);
+        }
+        must_settle(sim, "at the start");
+        uint32_t node = (uint32_t)(seed % 4);
+        region_crash(sim, node);
+        region_start(sim, node);
+        for (uint32_t i = 0; i < 20; i++) {
+            region_run(sim, SIM_STEP_NS);
+            for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
+                if (knows_nobody(sim, node, p)) {
+                    fail_msg("seed %lu: %u steps after its start", (unsigned long)seed, i);
+                }
+            }
+        }
+        region_free(sim);
+    }
+}
+
+static void a_node_that_finds_nobody_says_so_before_long(void **state)
+{
+    (void)state;
+    struct sim *sim = region_new(1, 3);
+    region_start(sim, 0);
+    region_run(sim, MS(50));
+    assert_false(knows_nobody(sim, 0, 5));
+    region_run(sim, MS(450));
+    assert_true(knows_nobody(sim, 0, 5));
+    region_free(sim);
+}
+
 /* What is stored and copied is known to whoever takes over, when one node dies for good. */
 static void an_acknowledged_copy_outlives_its_owner(void **state)
 {
@@ -167,6 +291,52 @@ static void an_acknowledged_copy_outlives_its_owner(void **state)
         region_free(sim);
     }
     assert_true(lost_users > seeds.count);
+}
+
+/* The owner is out of reach, and meanwhile its standby is started anew, and takes over: what it had been told, and its
+ * store had had the time to take, is there. */
+static void a_copy_outlives_a_restart_of_its_standby(void **state)
+{
+    (void)state;
+    struct seeds seeds = seeds_of(1, 12);
+    uint64_t kept_users = 0;
+    for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+        struct sim *sim = region_new(seed, 3 + (uint32_t)(seed % 3));
+        start_all(sim);
+        must_settle(sim, "at the start");
+        run_spending(sim, SECONDS(2));
+        region_run(sim, MS(400));
+        uint32_t owner = (uint32_t)hr_rng_below(&sim->rng, sim->node_count);
+        bool is_owned[SIM_USERS];
+        for (uint32_t user = 0; user < SIM_USERS; user++) {
+            is_owned[user] = region_owner(sim, hr_partition_of(sim->counters[user])) == owner;
+        }
+        for (uint32_t i = 0; i < sim->node_count; i++) {
+            region_cut(sim, owner, i, true);
+            region_cut(sim, i, owner, true);
+        }
+        for (uint32_t i = 0; i < sim->node_count; i++) {
+            if (i != owner) {
+                region_crash(sim, i);
+                region_start(sim, i);
+            }
+        }
+        region_run(sim, SECONDS(8));
+        for (uint32_t user = 0; user < SIM_USERS; user++) {
+            uint32_t heir = region_owner(sim, hr_partition_of(sim->counters[user]));
+            if (!is_owned[user] || heir == UINT32_MAX) {
+                continue;
+            }
+            kept_users++;
+            if (heir == owner || region_spent_at(sim, heir, user) != sim->spent[user]) {
+                fail_msg("seed %lu user %u: %lu stand at node %u, %lu were spent", (unsigned long)seed, user,
+                         (unsigned long)region_spent_at(sim, heir, user), heir, (unsigned long)sim->spent[user]);
+            }
+        }
+        assert_null(sim->violation);
+        region_free(sim);
+    }
+    assert_true(kept_users > seeds.count);
 }
 
 /* --- faults of every kind --- */
@@ -265,7 +435,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_that_start_together_share_all_partitions),
         cmocka_unit_test(planned_moves_neither_lose_nor_double_a_unit),
+        cmocka_unit_test(planned_moves_pause_no_partition_for_long),
+        cmocka_unit_test(nodes_that_all_leave_together_are_down_at_once),
+        cmocka_unit_test(a_node_that_has_just_started_gives_nobody_up),
+        cmocka_unit_test(a_node_that_finds_nobody_says_so_before_long),
         cmocka_unit_test(an_acknowledged_copy_outlives_its_owner),
+        cmocka_unit_test(a_copy_outlives_a_restart_of_its_standby),
         cmocka_unit_test(no_two_nodes_ever_answer_for_one_partition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
