@@ -13,12 +13,16 @@
 #define PERIOD_MS 1000
 #define ROWS_ONCE 20
 #define ROWS_ABOVE 9 /* lines of a screen that are neither a limit nor a key */
+#define ROWS_CAPS 3  /* ... and those around global limits */
 
 static const char help[] =
     "usage: headroom top [OPTION...]\n"
     "\n"
     "Shows, each second, what a node decides: its rates, the busiest limits, and the counters that\n"
-    "are asked for most. A counter goes by a keyed hash, never by its key. q quits.\n"
+    "are asked for most. A counter goes by a keyed hash, never by its key. Of each global limit it\n"
+    "shows what a counter's home and its reserve are in this region; how many counters something goes\n"
+    "on with between regions; and of those what this region may spend, has lent and has borrowed. q\n"
+    "quits.\n"
     "\n"
     "  --once            print it once, its rates those since the node's start; so does --json, which\n"
     "                    prints what the node says of itself as it is\n" HR_ASK_HELP "\n"
@@ -58,7 +62,7 @@ static enum hr_client_end take_sample(struct hr_client *client, struct hr_top_sa
 
 static int show_once(struct hr_client *client)
 {
-    static struct hr_top_sample sample; /* 70 KiB */
+    static struct hr_top_sample sample; /* 110 KiB */
     enum hr_client_end end = take_sample(client, &sample);
     if (end != HR_CLIENT_ANSWERED) {
         return hr_ask_fail(client, end);
@@ -93,7 +97,7 @@ static void draw(const struct hr_top_sample *before, const struct hr_top_sample 
 {
     char *text = NULL;
     size_t bytes = 0;
-    int rows = (LINES - ROWS_ABOVE) / 2;
+    int rows = now->cap_count > 0 ? (LINES - ROWS_ABOVE - ROWS_CAPS) / 3 : (LINES - ROWS_ABOVE) / 2;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) {
         return;

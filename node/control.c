@@ -553,7 +553,7 @@ static struct hr_metrics_limit *limit_metrics(struct hr_control *control, uint32
         if (hr_core_caps(control->core) != NULL && set->limits[i].scope == HR_SCOPE_GLOBAL) {
             struct hr_cap_limit_status status;
             hr_cap_keeper_limit_status(hr_core_caps(control->core), i, hr_clock_now(control->clock), &status);
-            limits[i].cap = (struct hr_metrics_cap){true, status.share, status.lent, status.borrowed};
+            limits[i].cap = (struct hr_metrics_cap){true, status.share, status.reserve, status.lent, status.borrowed};
         }
     }
     return limits;

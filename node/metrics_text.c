@@ -280,6 +280,11 @@ static uint64_t share_of(const struct hr_metrics_limit *limit)
     return limit->cap.share;
 }
 
+static uint64_t reserve_of(const struct hr_metrics_limit *limit)
+{
+    return limit->cap.reserve;
+}
+
 static uint64_t lent_of(const struct hr_metrics_limit *limit)
 {
     return limit->cap.lent;
@@ -290,6 +295,16 @@ static uint64_t borrowed_of(const struct hr_metrics_limit *limit)
     return limit->cap.borrowed;
 }
 
+/* There are other regions, heard or not: a limit says so before any of them does. */
+static bool has_caps(const struct hr_metrics_source *source)
+{
+    bool has_caps = source->region_count > 0;
+    for (uint32_t i = 0; i < source->limit_count; i++) {
+        has_caps |= source->limits[i].cap.is_global;
+    }
+    return has_caps;
+}
+
 static void put_caps(struct writer *writer, const struct hr_metrics_source *source)
 {
     put_cap(writer, source, "headroom_global_admitted_total", "Requests that a global limit admitted on this node.",
@@ -297,6 +312,8 @@ static void put_caps(struct writer *writer, const struct hr_metrics_source *sour
     put_cap(writer, source, "headroom_global_share",
             "What this node may spend of a global limit now, over its hot counters: tokens for each period, or units.",
             share_of);
+    put_cap(writer, source, "headroom_global_reserve", "What the region may always spend of one counter of it.",
+            reserve_of);
     put_cap(writer, source, "headroom_global_lent", "What other regions may be using of it.", lent_of);
     put_cap(writer, source, "headroom_global_borrowed", "What this node uses of other regions' parts.", borrowed_of);
     put_family(writer, "headroom_region_word_age_seconds", "gauge",
@@ -320,7 +337,7 @@ size_t hr_metrics_write(const struct hr_metrics_source *source, size_t room, cha
     put_reload(&writer, &source->reload);
     put_listeners(&writer, source->listeners, source->listener_count);
     put_members(&writer, source);
-    if (source->region_count > 0) {
+    if (has_caps(source)) {
         put_caps(&writer, source);
     }
     return writer.wanted;

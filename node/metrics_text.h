@@ -18,7 +18,7 @@
 /* A global cap, by its hot counters here: tokens for each period, or units. */
 struct hr_metrics_cap {
     bool is_global;
-    uint64_t share, lent, borrowed;
+    uint64_t share, reserve, lent, borrowed;
 };
 
 /* Another region, and when it was last heard about caps. */

@@ -12,7 +12,7 @@
 struct field {
     const char *key;
     size_t offset;
-    size_t bytes; /* of a text and its NUL; 0: a number */
+    size_t bytes; /* of a text and its NUL; 0: a number, or a bool as 0 or 1 */
 };
 
 /* What is no printable ASCII becomes '?': it goes to a terminal. */
@@ -31,9 +31,13 @@ static void read_field(const struct field *field, struct hr_span value, char *ob
     struct hr_unpacker in = {value};
     struct hr_span text;
     uint64_t number;
+    bool flag;
     if (field->bytes > 0 && hr_unpack_text(&in, &text) == HR_OK) {
         copy_text(text, object + field->offset, field->bytes);
     } else if (field->bytes == 0 && hr_unpack_whole(&in, &number) == HR_OK) {
+        memcpy(object + field->offset, &number, sizeof(number));
+    } else if (field->bytes == 0 && hr_unpack_bool(&in, &flag) == HR_OK) {
+        number = flag;
         memcpy(object + field->offset, &number, sizeof(number));
     }
 }
@@ -109,6 +113,27 @@ static enum hr_err read_rows(struct hr_span array, const struct rows *rows, uint
     }
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Of a node that knows no other region there are none. */
+static enum hr_err read_caps(struct hr_span caps, struct hr_top_sample *sample)
+{
+    static const struct field cap_fields[] = {TEXT(struct hr_top_cap, name),      NUMBER(struct hr_top_cap, home),
+                                              NUMBER(struct hr_top_cap, hot),     NUMBER(struct hr_top_cap, reserve),
+                                              NUMBER(struct hr_top_cap, lent),    NUMBER(struct hr_top_cap, share),
+                                              NUMBER(struct hr_top_cap, borrowed)};
+    static const struct field region_fields[] = {TEXT(struct hr_top_region, name), NUMBER(struct hr_top_region, up),
+                                                 NUMBER(struct hr_top_region, removed),
+                                                 NUMBER(struct hr_top_region, word_age_ms)};
+    const struct rows rows = {cap_fields, COUNT_OF(cap_fields), (char *)sample->caps, sizeof(sample->caps[0]),
+                              HR_TOP_LIMITS_MAX};
+    const struct rows regions = {region_fields, COUNT_OF(region_fields), (char *)sample->regions,
+                                 sizeof(sample->regions[0]), HR_TOP_REGIONS_MAX};
+    for (uint32_t i = 0; i < HR_TOP_REGIONS_MAX; i++) {
+        sample->regions[i].word_age_ms = UINT64_MAX;
+    }
+    enum hr_err err = read_rows(find(caps, HR_SPAN("limits")), &rows, &sample->cap_count);
+    return err == HR_OK ? read_rows(find(caps, HR_SPAN("regions")), &regions, &sample->region_count) : err;
+}
+
 enum hr_err hr_top_read_status(struct hr_span answer, struct hr_top_sample *sample)
 {
     static const struct field fields[] = {
@@ -124,6 +149,9 @@ enum hr_err hr_top_read_status(struct hr_span answer, struct hr_top_sample *samp
     const struct rows rows = {limit_fields, COUNT_OF(limit_fields), (char *)sample->limits, sizeof(sample->limits[0]),
                               HR_TOP_LIMITS_MAX};
     enum hr_err err = read_fields(answer, fields, COUNT_OF(fields), sample);
+    if (err == HR_OK) {
+        err = read_caps(find(answer, HR_SPAN("caps")), sample);
+    }
     return err == HR_OK ? read_rows(find(answer, HR_SPAN("by_limit")), &rows, &sample->limit_count) : err;
 }
 
@@ -194,6 +222,43 @@ static void print_limits(FILE *out, const struct hr_top_sample *before, const st
     }
 }
 
+static void print_region(FILE *out, const struct hr_top_region *region)
+{
+    char age[HR_WAIT_TEXT_BYTES];
+    if (region->word_age_ms == UINT64_MAX) {
+        (void)fprintf(out, "   %s never heard", region->name);
+    } else {
+        hr_wait_text(region->word_age_ms < INT64_MAX ? (int64_t)region->word_age_ms : INT64_MAX, age);
+        (void)fprintf(out, "   %s heard %s ago", region->name, age);
+    }
+    (void)fputs(region->removed != 0 ? ", removed" : region->up == 0 ? ", not in touch" : "", out);
+}
+
+/* A counter that nothing goes on with has its home, and no more is to be said of it. */
+static void print_caps(FILE *out, const struct hr_top_sample *now, uint32_t rows_max)
+{
+    int width = (int)sizeof("global limit") - 1;
+    if (now->cap_count == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < now->cap_count; i++) {
+        width = (int)strlen(now->caps[i].name) > width ? (int)strlen(now->caps[i].name) : width;
+    }
+    (void)fprintf(out, "\n%-*s  %10s  %10s  %8s  %10s  %10s  %10s\n", width, "global limit", "home", "reserve", "hot",
+                  "share", "lent", "borrowed");
+    for (uint32_t i = 0; i < now->cap_count && i < rows_max; i++) {
+        const struct hr_top_cap *cap = &now->caps[i];
+        (void)fprintf(out,
+                      "%-*s  %10" PRIu64 "  %10" PRIu64 "  %8" PRIu64 "  %10" PRIu64 "  %10" PRIu64 "  %10" PRIu64 "\n",
+                      width, cap->name, cap->home, cap->reserve, cap->hot, cap->share, cap->lent, cap->borrowed);
+    }
+    (void)fputs("other regions:", out);
+    for (uint32_t i = 0; i < now->region_count; i++) {
+        print_region(out, &now->regions[i]);
+    }
+    (void)fputs("\n", out);
+}
+
 static void print_keys(FILE *out, const struct hr_top_sample *now, uint32_t rows_max)
 {
     (void)fprintf(out, "\n%-32s  %10s  %10s  %8s  %s\n", "counter (1 in 8)", "count", "denied", "too high", "limit");
@@ -216,5 +281,6 @@ void hr_top_print(FILE *out, const struct hr_top_sample *before, const struct hr
     (void)fprintf(out, "counters %" PRIu64 " of %" PRIu64 "   leases %" PRIu64 " of %" PRIu64 "\n", now->counters,
                   now->counters_max, now->leases, now->leases_max);
     print_limits(out, before, now, elapsed_ms, rows_max);
+    print_caps(out, now, rows_max);
     print_keys(out, now, rows_max);
 }

@@ -2,6 +2,9 @@
 
 #include "region/cap_mutant.h"
 
+/* A link of which more than such a part of the letters is missing loses much. */
+#define LOSSY_PART 12U
+
 #define HEARD_BITS 64U
 
 struct hr_cap_times hr_cap_times_of(hr_ns tick, hr_ns lease)
@@ -88,6 +91,14 @@ static void note_number(struct hr_cap_link *link, uint32_t number)
     }
 }
 
+static void note_round(struct hr_cap_link *link, const struct hr_cap_times *times, hr_ns took)
+{
+    hr_ns faded = link->round - link->round / 8;
+    if (took < times->lease) { /* else it was kept */
+        link->round = took > faded ? took : faded;
+    }
+}
+
 /* What has arrived there, as far as the newest word says; an older word says nothing new. */
 static void note_arrived(struct hr_cap_link *link, const struct hr_cap_header *header)
 {
@@ -124,7 +135,6 @@ enum hr_cap_heard hr_cap_link_receive(struct hr_cap_link *link, const struct hr_
     if (header->incarnation > link->peer) {
         begin_life(link, times, header);
     }
-    note_number(link, header->number);
     if (header->stamp > link->stamp) {
         link->stamp = header->stamp;
         link->stamp_at = now;
@@ -137,10 +147,17 @@ enum hr_cap_heard hr_cap_link_receive(struct hr_cap_link *link, const struct hr_
     if (header->known != link->incarnation || header->echo > now) { /* no clock of mine has shown a later time yet */
         return HR_CAP_HEARD_HEADER;
     }
-    link->heard_at = header->echo > link->heard_at ? header->echo : link->heard_at;
+    if (header->echo > link->heard_at) {
+        note_round(link, times, now - header->echo);
+        link->heard_at = header->echo;
+    }
     note_arrived(link, header);
     adopt_session(link, header, (HR_IS_MUTANT(HR_MUTANT_STAMP) ? now : header->echo) + times->lease, now);
-    return now - header->echo < times->lease ? HR_CAP_HEARD_ALL : HR_CAP_HEARD_HEADER;
+    if (now - header->echo >= times->lease) {
+        return HR_CAP_HEARD_HEADER;
+    }
+    note_number(link, header->number); /* only now: what is not used has not arrived, and is to come again */
+    return HR_CAP_HEARD_ALL;
 }
 
 struct hr_cap_header hr_cap_link_send(struct hr_cap_link *link, const struct hr_cap_times *times, hr_ns now)
@@ -170,4 +187,19 @@ bool hr_cap_link_has_arrived(const struct hr_cap_link *link, uint32_t number)
     uint32_t behind = link->out_number - number;
     return number <= link->out_number &&
            (behind == 0 || (behind <= HEARD_BITS && (link->out_bits >> (behind - 1) & 1) != 0));
+}
+
+hr_ns hr_cap_link_retry(const struct hr_cap_link *link, const struct hr_cap_times *times)
+{
+    hr_ns round = link->round + link->round / 4;
+    return round > times->retry ? round : times->retry;
+}
+
+bool hr_cap_link_is_lossy(const struct hr_cap_link *link)
+{
+    uint32_t missing = link->out_number > HEARD_BITS ? HEARD_BITS : link->out_number - (link->out_number > 0);
+    for (uint64_t bits = link->out_bits; bits != 0 && missing > 0; bits &= bits - 1) {
+        missing--;
+    }
+    return missing * LOSSY_PART > HEARD_BITS;
 }

@@ -60,6 +60,7 @@ struct hr_cap_link {
     hr_ns stamp, stamp_at;          /* the peer's newest, and when it came */
     hr_ns echoed, echoed_at;        /* what was echoed last, and when that had come */
     hr_ns heard_at;                 /* the newest own stamp that the peer has echoed */
+    hr_ns round;                    /* how long such a stamp is on its way there and back: nearly the longest of late */
     uint32_t number;                /* of the last letter sent */
     uint32_t in_number, out_number; /* the greatest received, and the greatest that the peer has received */
     uint64_t in_bits, out_bits;     /* ... and of the 64 before */
@@ -102,6 +103,13 @@ struct hr_cap_header hr_cap_link_send(struct hr_cap_link *link, const struct hr_
 
 /* Has the letter of this number arrived? False also where that is forgotten. */
 bool hr_cap_link_has_arrived(const struct hr_cap_link *link, uint32_t number);
+
+/* After how long a record that is not known to have arrived is to be sent again: not before word of it can have come.
+ */
+hr_ns hr_cap_link_retry(const struct hr_cap_link *link, const struct hr_cap_times *times);
+
+/* Have many of the last letters not arrived? */
+bool hr_cap_link_is_lossy(const struct hr_cap_link *link);
 
 /* Both heard each other within the lease. */
 static inline bool hr_cap_link_is_up(const struct hr_cap_link *link, const struct hr_cap_times *times, hr_ns now)

@@ -1,13 +1,13 @@
 #include "region/cap_wire.h"
 
-#define VERSION 1U
+#define VERSION 2U
 #define COUNT_AT (HR_CAP_HEADER_BYTES - 2)
 
 enum { HEADER_SETTLED = 1, HEADER_SOLE = 2, HEADER_WANTED = 4, HEADER_FLAGS = 7 };
 /* Of a record: what it is, and then what it has. */
 enum { RECORD_COVER = 1, RECORD_INTRODUCES = 2, RECORD_FLAGS = 3 };
 enum { LEND_ASKS = 4, LEND_GRANT = 8, LEND_ANSWER = 16, LEND_FULL = 32, LEND_FLAGS = 60 };
-enum { COVER_IN_WINDOW = 4, COVER_ASKS = 8, COVER_FLAGS = 12 };
+enum { COVER_DOWN = 4, COVER_ASKS = 8, COVER_FLAGS = 12 };
 
 /* No number between regions is greater: whoever adds a few of them up stays within 63 bits. */
 #define NUMBER_MAX (INT64_C(1) << 58)
@@ -40,14 +40,26 @@ static uint64_t read_number(struct hr_le_reader *reader)
     return 0;
 }
 
+/* Amounts are round mostly (region/lend.h): the zeros at their end are counted, four at a time. */
+static void write_amount(struct hr_le_writer *writer, int64_t amount)
+{
+    uint64_t number = (uint64_t)amount, zeros = 0;
+    while (number != 0 && number % 16 == 0) {
+        number /= 16;
+        zeros++;
+    }
+    write_number(writer, number << 4 | zeros);
+}
+
 static int64_t read_amount(struct hr_le_reader *reader)
 {
-    uint64_t number = read_number(reader);
-    if (number > (uint64_t)NUMBER_MAX) {
+    uint64_t number = read_number(reader), zeros = number % 16, amount = number / 16;
+    bool is_padded = amount % 16 == 0 && (amount != 0 || zeros != 0);
+    if (is_padded || amount > (uint64_t)NUMBER_MAX >> 4 * zeros) {
         reader->failed = true;
         return 0;
     }
-    return (int64_t)number;
+    return (int64_t)(amount << 4 * zeros);
 }
 
 static uint32_t read_u32(struct hr_le_reader *reader)
@@ -97,23 +109,23 @@ void hr_cap_write_header(struct hr_cap_writer *writer, uint8_t *memory, const st
 
 static void write_lend(struct hr_le_writer *out, const struct hr_lend_record *record)
 {
-    write_number(out, (uint64_t)record->demand);
+    write_amount(out, record->demand);
     if (record->has_grant) {
         const struct hr_lend_grant *grant = &record->grant;
         write_number(out, grant->number);
-        write_number(out, (uint64_t)grant->rate);
-        write_number(out, (uint64_t)grant->depth);
-        write_number(out, (uint64_t)grant->tokens);
+        write_amount(out, grant->rate);
+        write_amount(out, grant->depth);
+        write_amount(out, grant->tokens);
         write_number(out, grant->parcels);
-        write_number(out, grant->parcels - grant->parcels_known);
+        write_amount(out, (int64_t)(grant->parcels - grant->parcels_known));
     }
     if (record->has_answer) {
         const struct hr_lend_answer *answer = &record->answer;
         write_number(out, answer->session);
         write_number(out, answer->number);
-        write_number(out, (uint64_t)answer->rate);
-        write_number(out, (uint64_t)answer->depth);
-        write_number(out, (uint64_t)answer->tokens);
+        write_amount(out, answer->rate);
+        write_amount(out, answer->depth);
+        write_amount(out, answer->tokens);
         write_number(out, answer->parcels);
     }
 }
@@ -153,10 +165,10 @@ static void write_cover(struct hr_le_writer *out, const struct hr_cover_record *
     write_signed(out, record->label);
     write_number(out, record->life);
     write_number(out, record->known_life);
-    write_number(out, (uint64_t)record->demand);
+    write_amount(out, record->demand);
     write_signed(out, record->spare);
-    write_number(out, (uint64_t)record->out);
-    write_number(out, (uint64_t)record->received);
+    write_amount(out, record->out);
+    write_amount(out, record->received);
     write_number(out, record->epoch);
     write_number(out, record->low);
 }
@@ -164,7 +176,7 @@ static void write_cover(struct hr_le_writer *out, const struct hr_cover_record *
 static void read_cover(struct hr_le_reader *in, uint8_t flags, struct hr_cover_record *record)
 {
     *record = (struct hr_cover_record){
-        .is_in_window = (flags & COVER_IN_WINDOW) != 0,
+        .is_down = (flags & COVER_DOWN) != 0,
         .asks = (flags & COVER_ASKS) != 0,
     };
     in->failed |= (flags & ~(RECORD_FLAGS | COVER_FLAGS)) != 0;
@@ -183,7 +195,7 @@ static uint8_t flags_of(const struct hr_cap_record *record)
 {
     uint32_t flags = (record->is_cover ? RECORD_COVER : 0U) | (record->introduces ? RECORD_INTRODUCES : 0U);
     if (record->is_cover) {
-        flags |= (record->cover.is_in_window ? COVER_IN_WINDOW : 0U) | (record->cover.asks ? COVER_ASKS : 0U);
+        flags |= (record->cover.is_down ? COVER_DOWN : 0U) | (record->cover.asks ? COVER_ASKS : 0U);
     } else {
         flags |= (record->lend.asks ? LEND_ASKS : 0U) | (record->lend.has_grant ? LEND_GRANT : 0U) |
                  (record->lend.has_answer ? LEND_ANSWER : 0U) | (record->lend.is_full ? LEND_FULL : 0U);

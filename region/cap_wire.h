@@ -1,9 +1,10 @@
-/* Cap wire: the bytes of a letter about global caps (HR_LETTER_CAPS), version 1. Little-endian.
+/* Cap wire: the bytes of a letter about global caps (HR_LETTER_CAPS), version 2. Little-endian.
  *
  *   version 1, flags 1, incarnation 8, known 8, stamp 8, echo 8, number 4, heard 4, heard_bits 8, session 4, lapsed 4,
  *   epoch 4, low 4, count 2: 68 bytes; then `count` records: key 8, flags 1, where the record introduces its counter
  * the other half of the identity 8 and the limit 4, and numbers of as many bytes as they need (LEB128: seven bits in
- * each byte, the low ones first, the top bit says that more follow; at most ten, no zeros in front)
+ * each byte, the low ones first, the top bit says that more follow; at most ten, no zeros in front); of those amounts
+ * of units as sixteen times what is left of them without the zeros at their end, in hexadecimal, and how many zeros
  *
  * The key is a half of the counter's identity: a keyed hash, of which two hot counters have the same half once in 2^64
  * pairs. A letter is read whole or not at all. Thread: the caller's. Pure. Memory: borrowed. */

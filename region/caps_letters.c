@@ -82,8 +82,9 @@ static void tell_lend(struct hr_caps *caps, struct hr_cap_writer *writer, struct
 {
     struct hr_cap_record record = {0};
     const struct hr_lend_told *told = &counter->lend.told[partner->region];
-    uint32_t before = told->letter, letter = partner->link.number + 1;
-    record.introduces = before == 0 || !hr_cap_link_has_arrived(&partner->link, before);
+    uint32_t letter = partner->link.number + 1;
+    bool has_arrived = told->letter != 0 && hr_cap_link_has_arrived(&partner->link, told->letter);
+    record.introduces = !told->has_arrived && !has_arrived;
     if (hr_lend_tell(&counter->lend, partner->region, letter, &at->lend, &record.lend)) {
         write_one(caps, writer, counter, partner->region, &record);
     }
@@ -95,8 +96,9 @@ static void tell_cover(struct hr_caps *caps, struct hr_cap_writer *writer, struc
     uint32_t letter = partner->link.number + 1;
     for (uint32_t w = 0; w < HR_COVER_WINDOWS; w++) {
         struct hr_cap_record record = {0};
-        uint32_t before = counter->cover.windows[w].rows[partner->region].letter;
-        record.introduces = before == 0 || !hr_cap_link_has_arrived(&partner->link, before);
+        const struct hr_cover_row *row = &counter->cover.windows[w].rows[partner->region];
+        bool has_arrived = row->letter != 0 && hr_cap_link_has_arrived(&partner->link, row->letter);
+        record.introduces = !row->has_arrived && !has_arrived;
         if (hr_cover_tell(&counter->cover, w, partner->region, letter, &at->cover, &record.cover)) {
             write_one(caps, writer, counter, partner->region, &record);
         }
@@ -122,14 +124,14 @@ static void tell_all(struct hr_caps *caps, struct hr_cap_writer *writer, const s
     }
 }
 
-/* Does the link want a word though there is no record? Those that are wanted are kept warm; one that is not up knocks.
- */
+/* Does the link want a word though there is no record? Whoever told something is to know that it has come, or would
+ * tell it for ever; links that are wanted are kept warm; one that is not up knocks. */
 static bool wants_header(const struct hr_caps *caps, const struct hr_caps_partner *partner, hr_ns now)
 {
     const struct hr_cap_link *link = &partner->link;
     bool is_heard = link->is_wanted_there && now - link->stamp_at < caps->times.lease;
     if (!partner->is_wanted && !is_heard) {
-        return false;
+        return link->owes_word;
     }
     bool is_up = hr_cap_link_is_up(link, &caps->times, now);
     return link->owes_word || now - link->sent_at >= (is_up ? caps->times.quiet : caps->times.tick);
@@ -184,16 +186,44 @@ static void write_letter(struct hr_caps *caps, struct hr_caps_partner *partner, 
 
 /* ---- work ---- */
 
-/* Is everybody at this epoch, here and in every region that is a member? */
-static void consider_adoption(struct hr_caps *caps)
+/* Has the region a part in any limit, in this epoch or the one before? */
+static bool is_member(const struct hr_caps *caps, uint32_t region)
 {
-    if (caps->is_adopted || !is_low(caps)) {
-        return;
+    for (uint32_t i = 0; i < caps->limit_count; i++) {
+        for (uint32_t bank = 0; bank < 2; bank++) {
+            const struct hr_cap_limit *limit = &caps->limits[i].banks[bank];
+            const int64_t *weights = limit->is_cover ? limit->cover.weights : limit->lend.weights;
+            if (caps->limits[i].is_in[bank] && weights[region] > 0) {
+                return true;
+            }
+        }
     }
+    return false;
+}
+
+/* Have all nodes of the region come down? Of a member of which no node is known nobody can say so. */
+static bool is_region_low(const struct hr_caps *caps, uint32_t region)
+{
+    bool is_known = false;
     for (uint32_t i = 0; i < caps->partner_count; i++) {
         const struct hr_caps_partner *partner = &caps->partners[i];
-        bool is_stopped = (caps->stopped >> partner->region & 1) != 0;
-        if (!is_stopped && partner->link.peer_low < caps->epoch) {
+        if (partner->region == region && partner->link.peer_low < caps->epoch) {
+            return false;
+        }
+        is_known |= partner->region == region;
+    }
+    return is_known || !is_member(caps, region);
+}
+
+/* Is everybody at this epoch, here and in every region? A node that has just begun does not know them all yet. */
+static void consider_adoption(struct hr_caps *caps, hr_ns now)
+{
+    if (caps->is_adopted || !is_low(caps) || now - caps->started_at < caps->times.lease_void) {
+        return;
+    }
+    for (uint32_t k = 0; k < caps->config.region_count; k++) {
+        bool is_stopped = (caps->stopped >> k & 1) != 0;
+        if (k != caps->config.self && !is_stopped && !is_region_low(caps, k)) {
             return;
         }
     }
@@ -250,7 +280,7 @@ void hr_caps_tick(struct hr_caps *caps, hr_ns now, struct hr_outbox *outbox)
         return;
     }
     hr_caps_advance_links(caps, now);
-    consider_adoption(caps);
+    consider_adoption(caps, now);
     for (uint32_t i = 0; i < caps->counter_count; i++) {
         struct hr_caps_counter *counter = &caps->counters[i];
         hr_caps_advance(caps, counter, now);
@@ -373,6 +403,9 @@ enum hr_err hr_caps_receive(struct hr_caps *caps, uint64_t from, struct hr_span 
         }
     }
     caps->counts.letters_old += heard != HR_CAP_HEARD_ALL;
+    if (heard == HR_CAP_HEARD_HEADER && hr_cap_read_record(&reader, &record)) {
+        partner->link.owes_word = true; /* with a fresh stamp the record can come again, and be used */
+    }
     while (heard == HR_CAP_HEARD_ALL && hr_cap_read_record(&reader, &record)) {
         partner->link.owes_word = true;
         take_record(caps, partner, &record, &header, now);

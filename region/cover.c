@@ -6,9 +6,11 @@
 #include "region/cap_mutant.h"
 #include "region/cover_state.h"
 
-/* What one write to the log covers beyond what is spent: a thousandth of all, and the demand of a two-hundredth of the
- * horizon (a tenth of a second, mostly); a unit at least. */
+/* What one write to the log covers beyond what is spent: a thousandth of all, the demand of a two-hundredth of the
+ * horizon (a tenth of a second, mostly), and what was asked for since demand was last looked at, up to a fiftieth of
+ * all: a demand that begins is not known yet. A unit at least. */
 #define CHUNKS 1000
+#define ASKED_PART 50
 #define DEMAND_CHUNKS (200 * 1024)
 
 static const struct hr_cover_window NO_WINDOW = {.label = HR_COVER_NO_LABEL};
@@ -104,7 +106,8 @@ static struct hr_cover_window *find_or_open(struct hr_cover *cover, int64_t labe
 static void charge_ahead(const struct hr_cover *cover, struct hr_cover_window *window)
 {
     int64_t chunk = hr_max(1, hr_max(cover->rule->total / CHUNKS, cover->demand / DEMAND_CHUNKS));
-    chunk = hr_max(chunk, (int64_t)cover->escrow->waiting);
+    uint64_t asked = cover->escrow->asked, most = (uint64_t)cover->rule->total / ASKED_PART;
+    chunk = hr_max(chunk, hr_max((int64_t)cover->escrow->waiting, (int64_t)(asked < most ? asked : most)));
     if (window->charged_wanted >= window->used + chunk) {
         return;
     }
@@ -173,13 +176,15 @@ void hr_cover_adopt(struct hr_cover *cover, const struct hr_cover_rule *rule, ui
     hr_cover_expose(cover);
 }
 
-/* Letters are counted from 1 again, and nothing that was told before is known to have arrived. */
+/* Letters are counted from 1 again, and nothing that was told before is known to have arrived. A row of which nothing
+ * was told is owed to nobody. */
 static void follow_link(struct hr_cover_row *row, const struct hr_cap_link *link)
 {
+    row->is_owed |= row->letter != 0;
     row->lives = link->lives;
     row->report = row->letter = 0;
+    row->has_arrived = false;
     row->told_at = HR_CAP_LONG_AGO;
-    row->is_owed = true;
 }
 
 void hr_cover_switch(struct hr_cover *cover, uint32_t region, const struct hr_cap_link *to)
@@ -249,26 +254,32 @@ static bool take_rows(struct hr_cover_window *window, struct hr_cover_row *row, 
     return row->in > before;
 }
 
-/* Goes up to the new epoch once every member of either has come down in this window. */
-static void settle_epoch(struct hr_cover *cover, struct hr_cover_window *window)
+static bool is_member(const struct hr_cover *cover, uint32_t k)
 {
-    if (window->epoch_done == cover->epoch || hr_cover_rights(cover, window) < hr_cover_keep(cover, window)) {
-        return;
+    return k != cover->self && (cover->rule->weights[k] > 0 || cover->before->weights[k] > 0);
+}
+
+/* Goes up to the new epoch once every member of either has come down in this window. */
+static void settle_window(const struct hr_cover *cover, struct hr_cover_window *window)
+{
+    bool is_down = hr_cover_rights(cover, window) >= hr_cover_keep(cover, window);
+    for (uint32_t k = 0; k < cover->rule->count && is_down; k++) {
+        is_down = !is_member(cover, k) || window->rows[k].low >= cover->epoch;
     }
-    bool all_inside = window->label == cover->when.label;
+    window->epoch_done = is_down ? cover->epoch : window->epoch_done;
+}
+
+/* Windows that begin from now on are of the new epoch once every member has come down in all windows that it had begun
+ * or prepared. In which window its clock stands plays no part: those that it begins later are of the smaller of both.
+ */
+static void settle_epoch(struct hr_cover *cover)
+{
     for (uint32_t k = 0; k < cover->rule->count; k++) {
-        const struct hr_cover_row *row = &window->rows[k];
-        bool is_member = cover->rule->weights[k] > 0 || cover->before->weights[k] > 0;
-        if (k == cover->self || !is_member) {
-            continue;
-        }
-        if (row->low < cover->epoch) {
+        if (is_member(cover, k) && cover->low_inside[k] < cover->epoch) {
             return;
         }
-        all_inside &= row->is_low_inside;
     }
-    window->epoch_done = cover->epoch;
-    cover->epoch_settled = all_inside ? cover->epoch : cover->epoch_settled;
+    cover->epoch_settled = cover->epoch;
 }
 
 static bool is_in_range(const struct hr_cover *cover, const struct hr_cover_record *record)
@@ -299,11 +310,12 @@ bool hr_cover_receive(struct hr_cover *cover, uint32_t from, const struct hr_cov
         row->demand = record->demand;
     }
     row->is_owed |= record->asks || record->known_life != window->life;
-    if (record->low > row->low || (record->low == row->low && record->is_in_window)) {
-        row->low = record->low;
-        row->is_low_inside = record->is_in_window && record->low == record->epoch;
+    row->low = record->low > row->low ? record->low : row->low;
+    if (record->is_down && record->low > cover->low_inside[from]) {
+        cover->low_inside[from] = record->low;
     }
-    settle_epoch(cover, window);
+    settle_window(cover, window);
+    settle_epoch(cover);
     hr_cover_expose(cover);
     (void)context;
     return is_richer || record->spare < record->demand / 2048;
@@ -380,12 +392,14 @@ void hr_cover_restore(struct hr_cover *cover, const struct hr_cover_image *image
     hr_cover_expose(cover);
 }
 
+/* In the current window, and in the next where units have moved there already. */
 bool hr_cover_is_low(const struct hr_cover *cover)
 {
     for (uint32_t i = 0; i < HR_COVER_WINDOWS; i++) {
         const struct hr_cover_window *window = &cover->windows[i];
-        if (window->label == cover->when.label) {
-            return hr_cover_rights(cover, window) >= hr_cover_keep(cover, window);
+        bool is_to_come = window->label != HR_COVER_NO_LABEL && window->label >= cover->when.label;
+        if (is_to_come && hr_cover_rights(cover, window) < hr_cover_keep(cover, window)) {
+            return false;
         }
     }
     return true;

@@ -54,8 +54,8 @@ struct hr_cover_record {
     int64_t spare, demand;     /* demand: units x 1024 in the horizon */
     int64_t out, received;     /* given to the receiver, and received from it, all in all */
     uint32_t epoch, low;
-    bool is_in_window; /* the sender's clock is in this window */
-    bool asks;         /* the sender has begun anew: tell it your rows */
+    bool is_down; /* the sender has come down in its current window too, and in those that it has prepared */
+    bool asks;    /* the sender has begun anew: tell it your rows */
 };
 
 struct hr_cover_row {
@@ -67,11 +67,11 @@ struct hr_cover_row {
     int64_t spare, demand; /* reported; demand -1: nothing yet */
     uint32_t report;       /* number of the letter */
     uint32_t low;          /* the epoch to which the peer has come down in this window */
-    bool is_low_inside;    /* ... told from within it */
     hr_ns short_since;     /* HR_CAP_LONG_AGO: it is not */
     struct hr_cover_record told;
-    uint32_t letter; /* that told it; 0: none */
-    uint32_t lives;  /* of the link, then */
+    uint32_t letter;  /* that told it; 0: none */
+    bool has_arrived; /* it has: links forget that after a while */
+    uint32_t lives;   /* of the link, then */
     hr_ns told_at;
     bool is_owed;
 };
@@ -98,7 +98,8 @@ struct hr_cover {
     int64_t demand; /* units x 1024 in the horizon */
     hr_ns demand_at, moved_at;
     hr_ns ask_again_at, back_off;
-    bool is_asking; /* a denial, or low: everybody is told now */
+    bool is_asking;                      /* a denial, or low: everybody is told now */
+    uint32_t low_inside[HR_REGIONS_MAX]; /* the epoch to which each has come down from its current window on */
     int64_t homes_before[HR_REGIONS_MAX], homes[HR_REGIONS_MAX];
     struct hr_cover_window windows[HR_COVER_WINDOWS];
 };

@@ -169,6 +169,10 @@ static void consider_asking(struct hr_cover *cover, const struct hr_cover_contex
     if (!escrow->wants_notice || context->now < cover->ask_again_at) {
         return;
     }
+    if (!escrow->was_denied && hr_escrow_remaining(escrow) >= escrow->low) { /* a window has begun, no more */
+        escrow->wants_notice = false;
+        return;
+    }
     hr_ns period = period_ns(cover, context->times);
     cover->is_asking = true;
     cover->back_off = hr_min(hr_max(2 * cover->back_off, context->times->tick), 16 * period);
@@ -213,7 +217,7 @@ static void fill(const struct hr_cover *cover, const struct hr_cover_window *win
         .received = row->in,
         .epoch = cover->epoch,
         .low = is_low ? cover->epoch : cover->epoch - (cover->epoch > 0),
-        .is_in_window = window->label == cover->when.label,
+        .is_down = hr_cover_is_low(cover),
         .asks = row->life == 0,
     };
 }
@@ -270,6 +274,21 @@ bool hr_cover_is_hot(const struct hr_cover *cover, const struct hr_cover_context
     return cover->epoch != cover->epoch_settled;
 }
 
+/* Is the window worth a first word? Where nobody asks for anything each has its home, and windows come and go in
+ * silence. */
+static bool is_of_interest(const struct hr_cover *cover, const struct hr_cover_window *window)
+{
+    bool is_asked = cover->demand >= DEMAND_UNIT / 2 || cover->is_asking;
+    for (uint32_t i = 0; i < HR_COVER_WINDOWS && !is_asked; i++) {
+        for (uint32_t k = 0; k < cover->rule->count; k++) {
+            bool is_open = cover->windows[i].label != HR_COVER_NO_LABEL;
+            is_asked |= is_open && cover->windows[i].rows[k].demand >= DEMAND_UNIT / 2;
+        }
+    }
+    return is_asked || window->lost > 0 || cover->epoch != cover->epoch_settled ||
+           is_in_use(window, cover->rule->count);
+}
+
 bool hr_cover_tell(struct hr_cover *cover, uint32_t place, uint32_t to, uint32_t letter,
                    const struct hr_cover_context *context, struct hr_cover_record *ret_record)
 {
@@ -285,9 +304,10 @@ bool hr_cover_tell(struct hr_cover *cover, uint32_t place, uint32_t to, uint32_t
         return false;
     }
     hr_ns since = context->now - row->told_at;
-    bool has_arrived = row->letter != 0 && hr_cap_link_has_arrived(context->links[to], row->letter);
-    bool is_new = row->letter == 0 || has_changed(cover, &record, &row->told);
-    bool is_lost = row->letter != 0 && !has_arrived && since > context->times->retry;
+    row->has_arrived |= row->letter != 0 && hr_cap_link_has_arrived(context->links[to], row->letter);
+    bool is_new = row->letter == 0 ? is_of_interest(cover, window) : has_changed(cover, &record, &row->told);
+    bool is_lost =
+        row->letter != 0 && !row->has_arrived && since > hr_cap_link_retry(context->links[to], context->times);
     bool is_old = record.demand > 0 && since > 30 * period_ns(cover, context->times);
     bool asks = cover->is_asking && window->label == cover->when.label;
     bool is_due = is_new && (since >= period_ns(cover, context->times) / 2 || record.out != row->told.out ||
@@ -297,6 +317,7 @@ bool hr_cover_tell(struct hr_cover *cover, uint32_t place, uint32_t to, uint32_t
     }
     row->told = record;
     row->letter = letter;
+    row->has_arrived = false;
     row->told_at = context->now;
     row->is_owed = false;
     *ret_record = record;

@@ -93,7 +93,10 @@ struct hr_lend_debt {
 struct hr_lend_told {
     struct hr_lend_record record;
     uint32_t letter;  /* its number; 0: nothing was told to this life */
-    uint32_t session; /* in which the grant was */
+    bool has_arrived; /* it has: links forget that after a while */
+    bool is_repeated;
+    bool owes_grant, owes_answer; /* it carried them, and before it has arrived the next one does */
+    uint32_t session;             /* in which the grant was */
     hr_ns at;
     bool is_owed; /* it asked for an answer */
 };

@@ -27,6 +27,16 @@ int64_t hr_lend_noise(const struct hr_lend *lend, int64_t rate)
     return hr_mul_div((int64_t)hr_isqrt((uint64_t)rate), 2 * scale_q8, 1 << 8);
 }
 
+/* Down to round numbers, which take fewer bytes to tell: to less than a two-thousandth of what there is. */
+static int64_t round_down(const struct hr_lend *lend, int64_t amount)
+{
+    int64_t grain = 1, least = hr_min(lend->rule->rate, lend->rule->depth) / 2048;
+    while (grain <= least / 16) {
+        grain *= 16;
+    }
+    return amount > 0 ? amount - amount % grain : amount;
+}
+
 /* Of a pooled counter: who asks for less than this is not asking (any more). */
 static int64_t least_claim(const struct hr_lend *lend)
 {
@@ -36,7 +46,8 @@ static int64_t least_claim(const struct hr_lend *lend)
 static bool is_full(const struct hr_lend *lend)
 {
     const struct hr_share *share = lend->share;
-    return share->price.cap >= lend->rule->token && share->level >= share->price.cap - share->price.cap / 8;
+    int64_t slack = lend->rule->is_pooled ? 0 : share->price.cap / 8; /* of few tokens the last one counts */
+    return share->price.cap >= lend->rule->token && share->level >= share->price.cap - slack;
 }
 
 /* demand = (demand x average + what was asked in dt) / (average + dt). No more than the whole rate can be of use; and a
@@ -81,6 +92,12 @@ static void view_of(const struct hr_lend *lend, const struct hr_lend_context *co
     }
 }
 
+/* May there be several holders? */
+static bool is_dealt_out(const struct hr_lend *lend)
+{
+    return lend->rule->depth >= 2 * lend->rule->token;
+}
+
 /* Deals depth out in whole tokens: one to each who asks, those who ask most first, and what is left by their parts. Who
  * holds one already counts half as much again, so that a token does not go to and fro. */
 static void deal(const struct hr_lend *lend, const int64_t *fair, int64_t *ret_tokens)
@@ -115,7 +132,7 @@ static void deal(const struct hr_lend *lend, const int64_t *fair, int64_t *ret_t
 }
 
 /* Of a pooled counter: rate goes to those who hold depth and have room in it, by their fair parts; a full bucket would
- * only overflow. */
+ * only overflow. With one holder there is nobody else. */
 static void wish_pooled(const struct hr_lend *lend, const int64_t *fair, struct hr_lend_wish *wish)
 {
     int64_t tokens[HR_REGIONS_MAX], holders[HR_REGIONS_MAX], rates[HR_REGIONS_MAX];
@@ -126,7 +143,7 @@ static void wish_pooled(const struct hr_lend *lend, const int64_t *fair, struct 
         holders[k] = tokens[k] > 0 && has_room ? fair[k] : 0;
         any |= holders[k] > 0;
     }
-    for (uint32_t k = 0; k < lend->rule->count && !any; k++) {
+    for (uint32_t k = 0; k < lend->rule->count && !any && !is_dealt_out(lend); k++) {
         holders[k] = tokens[k] > 0 ? fair[k] : 0;
     }
     hr_split(lend->rule->count, holders, hr_lend_home_rate(lend, lend->self), 0, rates);
@@ -185,7 +202,8 @@ static bool is_too_large(const struct hr_lend *lend, const struct hr_lend_loan *
 {
     int64_t home = hr_lend_home_rate(lend, lend->self), rate = loan->grant.rate;
     if (lend->rule->is_pooled) {
-        return want_depth < loan->grant.depth || (want == 0 && rate > 0) || want + home / 16 < rate;
+        bool is_uneven = is_settled(lend, loan, now) && want + home / 16 < rate;
+        return want_depth < loan->grant.depth || (want == 0 && rate > 0) || is_uneven;
     }
     int64_t band = is_settled(lend, loan, now) ? hr_max(home / 50, rate / 32) : hr_max(large_change(lend), rate / 16);
     return want + band < rate || (want == 0 && rate > 0);
@@ -207,8 +225,8 @@ static void lower(struct hr_lend *lend, const struct hr_lend_wish *wish, const s
         }
         loan->recalled_at = loan->rate_top == loan->grant.rate ? now : loan->recalled_at;
         loan->large_since = HR_CAP_LONG_AGO;
-        loan->grant.rate = hr_min(loan->grant.rate, wish->rate[k]);
-        loan->grant.depth = hr_min(loan->grant.depth, wish->depth[k]);
+        loan->grant.rate = hr_min(loan->grant.rate, round_down(lend, wish->rate[k]));
+        loan->grant.depth = hr_min(loan->grant.depth, round_down(lend, wish->depth[k]));
         loan->grant.number++;
         loan->grant.tokens = loan->returned = 0;
         loan->changed_at = now;
@@ -235,7 +253,7 @@ static int64_t tokens_in(const struct hr_lend *lend, int64_t slice)
     if (slice <= 0 || level <= kept || cap <= kept) {
         return 0;
     }
-    return hr_min(hr_mul_div(level - kept, slice, cap - kept), hr_min(slice, level - kept));
+    return round_down(lend, hr_min(hr_mul_div(level - kept, slice, cap - kept), hr_min(slice, level - kept)));
 }
 
 static void raise_one(struct hr_lend *lend, uint32_t k, int64_t rate_more, int64_t depth_more, hr_ns now)
@@ -284,8 +302,8 @@ static void raise(struct hr_lend *lend, const struct hr_lend_wish *wish, const s
         if (!is_in_reach(lend, k, context)) {
             continue;
         }
-        int64_t rate_more = part_of(wish->rate[k] - loan->rate_top, all_rate, rate_room);
-        int64_t depth_more = part_of(wish->depth[k] - loan->depth_top, all_depth, depth_room);
+        int64_t rate_more = round_down(lend, part_of(wish->rate[k] - loan->rate_top, all_rate, rate_room));
+        int64_t depth_more = round_down(lend, part_of(wish->depth[k] - loan->depth_top, all_depth, depth_room));
         if (lend->rule->is_pooled) {
             depth_more -= depth_more % lend->rule->token;
         }
@@ -314,7 +332,7 @@ static void give_parcels(struct hr_lend *lend, const struct hr_lend_wish *wish, 
     }
     for (uint32_t k = 0; k < lend->rule->count; k++) {
         if (is_in_reach(lend, k, context)) {
-            int64_t parcel = hr_mul_div(give, wish->shortage[k], short_of);
+            int64_t parcel = round_down(lend, hr_mul_div(give, wish->shortage[k], short_of));
             share->level -= parcel;
             lend->loans[k].grant.parcels += (uint64_t)parcel;
         }
@@ -322,24 +340,40 @@ static void give_parcels(struct hr_lend *lend, const struct hr_lend_wish *wish, 
     hr_lend_reprice(lend, context);
 }
 
+/* What a region should go on using of a debt. */
+static struct hr_price keep_part(const struct hr_lend *lend, const struct hr_lend_debt *debt, int64_t wish)
+{
+    int64_t rate = hr_min(debt->rate, round_down(lend, wish + wish / 16));
+    if (rate >= debt->rate - debt->rate / 32) {
+        return (struct hr_price){debt->rate, debt->depth};
+    }
+    return (struct hr_price){rate, round_down(lend, hr_mul_div(debt->depth, rate, debt->rate))};
+}
+
+/* Of a pooled counter whole tokens: none where nobody asks. A bucket that is full gives the rate back at once, for it
+ * would be lost, and waits with its token. */
+static struct hr_price keep_pooled(const struct hr_lend *lend, const struct hr_lend_debt *debt)
+{
+    if (lend->demand <= least_claim(lend)) {
+        return (struct hr_price){0, 0};
+    }
+    return (struct hr_price){is_full(lend) && is_dealt_out(lend) ? 0 : debt->rate, debt->depth};
+}
+
 /* Gives back unasked what this region should have no longer, tokens and all. */
 static void give_back(struct hr_lend *lend, const struct hr_lend_wish *wish, const struct hr_lend_context *context)
 {
     for (uint32_t k = 0; k < lend->rule->count; k++) {
         struct hr_lend_debt *debt = &lend->debts[k];
-        int64_t keep = wish->gets[k] + wish->gets[k] / 16;
-        if (lend->rule->is_pooled) {
-            keep = lend->demand <= least_claim(lend) ? 0 : debt->rate;
-        }
-        if ((debt->rate == 0 && debt->depth == 0) || keep >= debt->rate - debt->rate / 32) {
+        struct hr_price keep = lend->rule->is_pooled ? keep_pooled(lend, debt) : keep_part(lend, debt, wish->gets[k]);
+        if (keep.mint >= debt->rate - debt->rate / 32 && keep.cap >= debt->depth) {
             continue;
         }
-        int64_t depth = debt->rate > 0 ? hr_mul_div(debt->depth, keep, debt->rate) : 0;
-        int64_t tokens = tokens_in(lend, debt->depth - depth);
+        int64_t tokens = tokens_in(lend, debt->depth - keep.cap);
         lend->share->level -= tokens;
         debt->returned += tokens;
-        debt->depth = depth;
-        debt->rate = keep;
+        debt->depth = keep.cap;
+        debt->rate = keep.mint;
         hr_lend_reprice(lend, context);
     }
 }
@@ -358,6 +392,13 @@ void hr_lend_move(struct hr_lend *lend, const struct hr_lend_context *context)
     give_back(lend, &wish, context);
 }
 
+/* A demand above this nears the region's home. */
+static int64_t warmth(const struct hr_lend *lend, uint32_t k)
+{
+    int64_t home = lend->homes.rate[k];
+    return home - home / 10 + lend->rule->rate / 256;
+}
+
 /* Somebody's demand nears its home, or something is lent or borrowed. */
 bool hr_lend_is_hot(const struct hr_lend *lend, const struct hr_lend_context *context)
 {
@@ -365,10 +406,10 @@ bool hr_lend_is_hot(const struct hr_lend *lend, const struct hr_lend_context *co
         return true;
     }
     for (uint32_t k = 0; k < lend->rule->count; k++) {
-        int64_t home = lend->homes.rate[k], demand = k == lend->self ? lend->demand : lend->debts[k].demand;
+        int64_t demand = k == lend->self ? lend->demand : lend->debts[k].demand;
         bool is_reported = k == lend->self || is_in_reach(lend, k, context);
-        if ((is_reported && demand > home - home / 10 + lend->rule->rate / 256) || lend->debts[k].rate > 0 ||
-            lend->debts[k].depth > 0 || lend->loans[k].zombie_rate > 0 || hr_lend_has_loan(lend, k)) {
+        if ((is_reported && demand > warmth(lend, k)) || lend->debts[k].rate > 0 || lend->debts[k].depth > 0 ||
+            lend->loans[k].zombie_rate > 0 || hr_lend_has_loan(lend, k)) {
             return true;
         }
     }
@@ -380,7 +421,7 @@ static void fill(const struct hr_lend *lend, uint32_t to, struct hr_lend_record 
     const struct hr_lend_loan *loan = &lend->loans[to];
     const struct hr_lend_debt *debt = &lend->debts[to];
     *record = (struct hr_lend_record){
-        .demand = lend->demand,
+        .demand = round_down(lend, lend->demand),
         .is_full = is_full(lend),
         .asks = lend->quarantine_until != HR_CAP_LONG_AGO && (lend->heard >> to & 1) == 0,
         .has_grant = loan->grant.number != 0 || loan->grant.parcels != 0,
@@ -397,23 +438,52 @@ static void fill(const struct hr_lend *lend, uint32_t to, struct hr_lend_record 
 }
 
 /* Does the record say something about loans that the last one did not? */
-static bool has_changed(const struct hr_lend_told *told, const struct hr_lend_record *record, uint32_t session)
+static bool has_new_grant(const struct hr_lend_told *told, const struct hr_lend_record *record, uint32_t session)
 {
-    const struct hr_lend_grant *grant = &record->grant, *old_grant = &told->record.grant;
-    const struct hr_lend_answer *answer = &record->answer, *old_answer = &told->record.answer;
-    bool is_new_grant = told->session != session
-                            ? record->has_grant
-                            : grant->number != old_grant->number || grant->parcels != old_grant->parcels;
-    bool is_new_answer = answer->session != old_answer->session
-                             ? record->has_answer
-                             : answer->number != old_answer->number || answer->rate != old_answer->rate ||
-                                   answer->depth != old_answer->depth || answer->parcels != old_answer->parcels;
-    return is_new_grant || is_new_answer;
+    const struct hr_lend_grant *grant = &record->grant, *old = &told->record.grant;
+    if (told->session != session) {
+        return record->has_grant;
+    }
+    return grant->number != old->number || grant->parcels != old->parcels;
+}
+
+static bool has_new_answer(const struct hr_lend_told *told, const struct hr_lend_record *record)
+{
+    const struct hr_lend_answer *answer = &record->answer, *old = &told->record.answer;
+    if (answer->session != old->session) {
+        return record->has_answer;
+    }
+    return answer->number != old->number || answer->rate != old->rate || answer->depth != old->depth ||
+           answer->parcels != old->parcels;
 }
 
 static int64_t distance(int64_t a, int64_t b)
 {
     return a > b ? a - b : b - a;
+}
+
+/* Is the demand, or what became of it, worth a letter? */
+static bool has_moved(const struct hr_lend *lend, const struct hr_lend_told *told, const struct hr_lend_record *record,
+                      const struct hr_lend_context *context)
+{
+    int64_t before = told->record.demand, warm = warmth(lend, lend->self);
+    if (before > warm && record->demand <= warm / 2) {
+        return true; /* or others would take the counter for hot for ever */
+    }
+    if (!hr_lend_is_hot(lend, context)) {
+        return false;
+    }
+    int64_t band = hr_max(hr_max(lend->rule->rate / 64, before / 8), hr_lend_noise(lend, before));
+    bool has_turned = lend->rule->is_pooled && record->is_full != told->record.is_full;
+    return has_turned || distance(record->demand, before) > band || context->now - told->at > 10 * HR_NS_PER_S;
+}
+
+/* A slow limit is not worth a letter at each tick: two records in the time of a token will do. */
+static bool is_too_soon(const struct hr_lend *lend, hr_ns since, const struct hr_cap_times *times)
+{
+    hr_ns token_ns = hr_mul_div((int64_t)lend->rule->scale.period_ns, lend->rule->token, lend->rule->rate);
+    hr_ns pause = hr_min(token_ns / (lend->rule->is_pooled ? 8 : 2), times->lease / 8);
+    return token_ns > 10 * HR_NS_PER_MS && since < pause;
 }
 
 bool hr_lend_tell(struct hr_lend *lend, uint32_t to, uint32_t letter, const struct hr_lend_context *context,
@@ -423,25 +493,30 @@ bool hr_lend_tell(struct hr_lend *lend, uint32_t to, uint32_t letter, const stru
     struct hr_lend_record record;
     const struct hr_cap_link *link = context->links[to];
     hr_ns since = context->now - told->at;
+    bool is_urgent = !told->is_repeated && hr_cap_link_is_lossy(link);
+    hr_ns retry = is_urgent ? context->times->tick : hr_cap_link_retry(link, context->times);
     fill(lend, to, &record);
-    int64_t band =
-        hr_max(hr_max(lend->rule->rate / 64, told->record.demand / 8), hr_lend_noise(lend, told->record.demand));
-    bool is_hot = hr_lend_is_hot(lend, context);
-    bool has_turned = lend->rule->is_pooled && record.is_full != told->record.is_full;
-    bool has_moved =
-        is_hot && (has_turned || distance(record.demand, told->record.demand) > band || since > 10 * HR_NS_PER_S);
-    bool is_lost = told->letter != 0 && !hr_cap_link_has_arrived(link, told->letter) && since > context->times->retry;
-    bool is_asking = record.asks && since > context->times->retry;
-    if (!has_changed(told, &record, link->session) && !has_moved && !is_lost && !is_asking && !told->is_owed) {
+    told->has_arrived |= told->letter != 0 && hr_cap_link_has_arrived(link, told->letter);
+    bool is_lost = told->letter != 0 && !told->has_arrived && since > retry;
+    bool is_asking = record.asks && since > retry;
+    bool says_grant = has_new_grant(told, &record, link->session) || (told->owes_grant && !told->has_arrived);
+    bool says_answer = has_new_answer(told, &record) || (told->owes_answer && !told->has_arrived);
+    bool is_new = has_new_grant(told, &record, link->session) || has_new_answer(told, &record);
+    if (!is_new && !is_lost && !is_asking && !told->is_owed && !has_moved(lend, told, &record, context)) {
         return false;
     }
-    /* A slow limit is not worth a letter at each tick: two records in the time of a token will do. */
-    hr_ns token_ns = hr_mul_div((int64_t)lend->rule->scale.period_ns, lend->rule->token, lend->rule->rate);
-    if (since < hr_min(token_ns / (lend->rule->is_pooled ? 8 : 2), context->times->lease / 8) &&
-        token_ns > 10 * HR_NS_PER_MS && !told->is_owed) {
+    if (is_too_soon(lend, since, context->times) && !told->is_owed) {
         return false;
     }
-    *told = (struct hr_lend_told){.record = record, .letter = letter, .session = link->session, .at = context->now};
+    *told = (struct hr_lend_told){.record = record,
+                                  .letter = letter,
+                                  .is_repeated = is_lost && !is_new,
+                                  .session = link->session,
+                                  .at = context->now};
+    record.has_grant = record.has_grant && says_grant;
+    record.has_answer = record.has_answer && says_answer;
+    told->owes_grant = record.has_grant;
+    told->owes_answer = record.has_answer;
     *ret_record = record;
     return true;
 }

@@ -28,7 +28,7 @@ static uint64_t below_exponential_ms(struct hr_rng *rng, uint64_t mean_ms)
 }
 
 /* The cap in micro-requests a second. */
-static uint64_t cap_of(const struct cap_scenario *s)
+uint64_t cap_load_cap(const struct cap_scenario *s)
 {
     uint64_t period_us = s->period_ns < 1000 ? MICRO : s->period_ns / 1000;
     return s->rate * MICRO / period_us * MICRO + s->rate * MICRO % period_us * MICRO / period_us;
@@ -47,11 +47,11 @@ static void switch_bursts(struct cap_world *world, uint32_t k)
         bool was_on = region->lambda > 0;
         uint64_t off_ms = (uint64_t)s->hot_permille * s->regions * 1000 / s->offered_permille - 1000;
         bool is_on = world->now == 0 ? hr_rng_chance(rng, 1, 2) : !was_on;
-        region->lambda = is_on ? cap_of(s) / 1000 * s->hot_permille : 0;
+        region->lambda = is_on ? cap_load_cap(s) / 1000 * s->hot_permille : 0;
         mean_ms = is_on ? 1000 : off_ms;
     } else {
         uint64_t kind = hr_rng_below(rng, 10);
-        uint64_t most = kind < 3 ? 0 : kind < 6 ? cap_of(s) / s->regions : 3 * cap_of(s);
+        uint64_t most = kind < 3 ? 0 : kind < 6 ? cap_load_cap(s) / s->regions : 3 * cap_load_cap(s);
         region->lambda = most / 1000 * hr_rng_below(rng, 1001);
         mean_ms = s->is_cover && s->period_ns > 0 ? s->period_ns / 10000000 + 1 : 1000;
     }
@@ -61,7 +61,7 @@ static void switch_bursts(struct cap_world *world, uint32_t k)
 static void set_rates(struct cap_world *world)
 {
     const struct cap_scenario *s = world->scenario;
-    uint64_t total = cap_of(s) / 1000 * s->offered_permille, n = s->regions;
+    uint64_t total = cap_load_cap(s) / 1000 * s->offered_permille, n = s->regions;
     double sun[HR_REGIONS_MAX], sum = 0;
     uint32_t hot = 0;
     for (uint32_t i = 0; s->load == CAP_FLIP && i < s->move_count; i++) {
@@ -72,7 +72,10 @@ static void set_rates(struct cap_world *world)
         sun[k] = height * height * height + 0.02;
         sum += sun[k];
     }
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n && world->now >= s->duration; k++) {
+        world->regions[k].lambda = cap_rest_offered(world);
+    }
+    for (uint32_t k = 0; k < n && world->now < s->duration; k++) {
         struct cap_region *region = &world->regions[k];
         bool is_flash = s->move_count >= 2 && world->now >= s->moves[0] && world->now < s->moves[1];
         switch (s->load) {

@@ -103,7 +103,7 @@ static int run_chaos(uint64_t count, uint64_t first)
     uint64_t broken = 0;
     for (uint64_t i = 0; i < count && broken < 10; i++) {
         broken += run_schedule(first + i, i % 4 == 3, true);
-        if (i % 10000 == 9999) {
+        if (i % 1000 == 999) {
             (void)printf("%" PRIu64 " schedules, %" PRIu64 " broke an invariant\n", i + 1, broken);
             (void)fflush(stdout);
         }

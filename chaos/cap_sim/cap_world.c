@@ -110,7 +110,7 @@ static void send_copy(struct cap_world *world, uint32_t from, uint32_t to, struc
     hr_ns way = world->ways[from][to];
     uint64_t swing = (uint64_t)way / 1000 * s->jitter_permille;
     way += (hr_ns)hr_rng_below(&world->net_rng, 2 * swing + 1) - (hr_ns)swing;
-    if (hr_rng_chance(&world->net_rng, s->reorder_permille, 1000)) {
+    if (world->now < s->duration && hr_rng_chance(&world->net_rng, s->reorder_permille, 1000)) {
         hr_ns most = hr_rng_chance(&world->net_rng, 3, 4) ? 4 * s->tick : 3 * s->lease;
         way += (hr_ns)hr_rng_below(&world->net_rng, (uint64_t)most);
     }
@@ -126,9 +126,10 @@ static void send(struct cap_world *world, uint32_t from, const struct hr_letter 
 {
     const struct cap_scenario *s = world->scenario;
     uint32_t to = (uint32_t)letter->to - 1;
+    uint32_t loss = world->now < s->duration ? s->loss_permille : 0;
     uint32_t copies = 1 + hr_rng_chance(&world->net_rng, s->double_permille, 1000);
     for (uint32_t i = 0; i < copies && !is_cut(world, from, to); i++) {
-        if (!hr_rng_chance(&world->net_rng, s->loss_permille, 1000)) {
+        if (!hr_rng_chance(&world->net_rng, loss, 1000)) {
             send_copy(world, from, to, letter->body);
         }
     }
@@ -430,7 +431,8 @@ static void carry_out(struct cap_world *world, struct cap_event *event)
     switch (event->kind) {
     case CAP_EVENT_LOAD:
         cap_load_step(world);
-        push(world, (struct cap_event){.at = world->now + world->scenario->step, .kind = CAP_EVENT_LOAD});
+        cap_rest_look(world);
+        push(world, (struct cap_event){.at = world->now + cap_rest_step(world), .kind = CAP_EVENT_LOAD});
         break;
     case CAP_EVENT_LETTER:
         if (world->regions[event->who].is_up) {
@@ -482,10 +484,11 @@ void cap_world_run(struct cap_world *world, const struct cap_scenario *scenario,
     world->seed = seed;
     world->checks = checks;
     begin(world);
+    hr_ns end = cap_rest_end(scenario);
     while (world->heap_count > 0 && world->violation[0] == '\0') {
         hr_ns at = 0;
         uint32_t k = next_turn(world, world->heap[0].at, &at);
-        if (at > scenario->duration) {
+        if (at > end) {
             break;
         }
         world->now = hr_max(world->now, at);

@@ -51,6 +51,7 @@ struct cap_scenario {
     uint32_t reserve_permille;
     bool reserve_decays, has_log;
     hr_ns delay, tick, lease, duration, step; /* one way; G; T; of the run; between looks at the load */
+    bool comes_to_rest;                       /* after that: everything is to heal, to serve, and to fall silent */
     uint32_t jitter_permille, loss_permille, double_permille, reorder_permille;
     uint32_t drift_ppm; /* clocks' rates differ by at most that */
     hr_ns skew;         /* cover: the wall clocks */
@@ -143,7 +144,8 @@ struct cap_world {
     uint64_t label_spent[CAP_LABELS_MAX], label_ideal[CAP_LABELS_MAX];
     uint64_t bin_admitted[16384], bin_ideal[16384]; /* of 50 ms */
     bool checks;
-    char violation[120]; /* empty: none */
+    uint64_t letters_at_rest; /* when the world was to be silent */
+    char violation[120];      /* empty: none */
     hr_ns violated_at;
     int64_t violated_by;
 };
@@ -160,8 +162,16 @@ void cap_world_fail(struct cap_world *world, const char *what, int64_t by);
 void cap_audit(struct cap_world *world);
 void cap_audit_private(struct cap_world *world, uint32_t k);
 
+/* cap_rest.c: what comes after the last fault. When the run ends; what is asked for of each region then, in
+ * micro-requests a second; and whether all that was promised for a calm world has come true. */
+hr_ns cap_rest_end(const struct cap_scenario *scenario);
+uint64_t cap_rest_offered(const struct cap_world *world);
+void cap_rest_look(struct cap_world *world);
+hr_ns cap_rest_step(const struct cap_world *world); /* until the next look at the load */
+
 /* cap_load.c */
 void cap_load_step(struct cap_world *world);
+uint64_t cap_load_cap(const struct cap_scenario *scenario);
 uint64_t cap_load_draw(struct hr_rng *rng, uint64_t micro_expected);
 
 /* What a run came to. */

@@ -1,10 +1,13 @@
 """Global caps over three regions of two nodes: what they admit together never passes the cap, whatever is offered
 where, while a node is killed, or a whole region stands still."""
+import os
 import signal
+import subprocess
 import time
 
 import case
 import regions
+import rpc
 
 RATE = 300  # a second, and the burst
 LIMITS = f"""limits:
@@ -116,6 +119,65 @@ class Caps(case.Case):
         answer = world.nodes("eu")[0].ask("check", attributes={"route": "rate"}, cost=RATE + 1)
         self.assertNotIn("share", answer["limits"][0])
         self.assertEqual(answer["retry_after_ms"], -1)
+
+    def test_a_global_limit_cannot_be_given_on_the_spot(self):
+        world = self.world()
+        node = world.nodes("eu")[0]
+        with self.assertRaisesRegex(rpc.Refused, "INVALID_ARGUMENT: a limit given on the spot cannot be global"):
+            node.ask("throttle", key="k", rate="5/s", scope="global")
+        self.assertTrue(node.ask("throttle", key="k", rate="5/s", scope="region")["allowed"])
+
+    def settle_epoch(self, world, epoch, names=None):
+        for name in names or world.names:
+            for node in world.nodes(name):
+                regions.cluster.until(f"{name} {node.name} is at epoch {epoch}",
+                                      lambda node=node: regions.caps_of(node)["epoch"] == epoch
+                                      and regions.knows_its_past(node))
+
+    def test_a_region_that_is_lost_holds_up_no_change_once_it_is_removed(self):
+        world = self.world()
+        for node in world.regions["us"].nodes:
+            node.kill()
+        lower = LIMITS.replace(f"rate: {RATE}/s", f"rate: {RATE // 3}/s")
+        regions.reload(world, lower)
+        left = ("ap", "eu")
+        for name in left:
+            for node in world.nodes(name):
+                node.process.send_signal(signal.SIGHUP)
+                time.sleep(0.3)
+        time.sleep(7)
+        self.assertFalse(all(regions.caps_of(node)["adopted"] and regions.caps_of(node)["epoch"] == 2
+                             for name in left for node in world.nodes(name)))
+        node = world.nodes("eu")[0]
+        command = [os.path.join(case.OPTIONS.build, "headroom"), "region", "remove", "us", "--node",
+                   f"{node.host}:{node.rpc_port}"]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual(refused.returncode, 2, refused.stderr)  # without --lost
+        done = subprocess.run(command + ["--lost"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.settle_epoch(world, 2, left)
+        removed = {one["name"]: one["removed"] for one in regions.caps_of(world.nodes("ap")[0])["regions"]}
+        self.assertEqual(removed, {"eu": False, "us": True})
+        admissions = self.phase(world, "a third of the rate, us is gone", {name: OFFERED for name in left}, 6)
+        self.assertLessEqual(len(admissions), RATE + 6.5 * RATE / 3)
+        self.assertGreater(len(admissions), 6 * RATE / 3 * 0.4)
+
+    def test_weights_change_one_node_after_another_without_more_than_the_cap(self):
+        world = self.world()
+        weights = {"ap": 4, "eu": 1, "us": 1}
+        load = regions.Load(world, "eu", {"route": "rate"}, OFFERED)
+        load.start()
+        for name in world.names:
+            for node in world.regions[name].nodes:
+                world.write(node, weights)
+                node.stop()
+                node.start()
+                world.regions[name].settle()
+        self.settle_epoch(world, 2)
+        load.end()
+        self.assertLessEqual(regions.peak(load.admitted, RATE), RATE * 1.002)
+        shown = [one for one in regions.caps_of(world.nodes("ap")[0])["limits"] if one["name"] == "rate"]
+        self.assertEqual(shown[0]["home"], RATE * 4 // 6)
 
     def test_a_lower_cap_holds_when_all_have_read_it(self):
         world = self.world()

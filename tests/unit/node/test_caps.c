@@ -61,7 +61,8 @@ struct world {
     struct hr_condition conditions[2];
     struct hr_limit_set set;
     void *set_memory;
-    struct packet packets[PACKETS_MAX]; /* in no order */
+    const struct hr_limit_set *read[NODES]; /* by each node, at its start */
+    struct packet packets[PACKETS_MAX];     /* in no order */
     size_t packet_count;
     bool is_cut[REGIONS][REGIONS];
     char answer[65536];
@@ -161,7 +162,7 @@ static void begin_life(struct world *world, uint32_t index)
     assert_ptr_not_equal(node->memory, MAP_FAILED);
     node->core = hr_core_init(&config, now_of(world, index), node->memory, node->bytes);
     assert_non_null(node->core);
-    assert_int_equal(hr_core_load(node->core, &world->set, now_of(world, index)), HR_OK);
+    assert_int_equal(hr_core_load(node->core, world->read[index], now_of(world, index)), HR_OK);
     node->store = hr_store_memory_open(node->disk, stored, NULL);
     assert_non_null(node->store);
     assert_int_equal(hr_store_load(node->store, HR_RECORD_TENURE, visit_tenure, node, &loaded), HR_OK);
@@ -218,6 +219,7 @@ static struct world *open_world(uint64_t seed)
     assert_non_null(world->set_memory);
     assert_int_equal(hr_limit_set_build(&world->set, world->limits, 2, world->set_memory, bytes), HR_OK);
     for (uint32_t i = 0; i < NODES; i++) {
+        world->read[i] = &world->set;
         world->nodes[i].disk = hr_memory_disk_new();
         world->nodes[i].skew_ns = (int64_t)hr_rng_below(&world->rng, (uint64_t)MS(10000)) - MS(5000);
         assert_non_null(world->nodes[i].disk);
@@ -544,32 +546,114 @@ static void a_region_that_forgot_everything_forfeits_the_window(void **state)
     close_world(world);
 }
 
+/* The limits with another rate for the bucket. */
+struct change {
+    struct hr_limit limits[2];
+    struct hr_limit_set set;
+    void *memory;
+};
+
+static void make_change(const struct world *world, uint64_t rate, struct change *ret_change)
+{
+    memcpy(ret_change->limits, world->limits, sizeof(ret_change->limits));
+    ret_change->limits[BUCKET].rule.rate = rate;
+    size_t bytes = hr_limit_set_bytes(ret_change->limits, 2);
+    ret_change->memory = malloc(bytes);
+    assert_non_null(ret_change->memory);
+    assert_int_equal(hr_limit_set_build(&ret_change->set, ret_change->limits, 2, ret_change->memory, bytes), HR_OK);
+}
+
+static void read_change(struct world *world, uint32_t index, const struct change *change)
+{
+    world->read[index] = &change->set;
+    if (world->nodes[index].core != NULL) {
+        assert_int_equal(hr_core_load(world->nodes[index].core, &change->set, now_of(world, index)), HR_OK);
+    }
+}
+
+static void check_uses(struct world *world, uint64_t rate)
+{
+    static const uint32_t all[REGIONS] = {300, 300, 300};
+    uint64_t before = world->admitted[BUCKET];
+    run(world, MS(4000), all, BUCKET);
+    assert_in_range(world->admitted[BUCKET] - before, 4 * rate * 9 / 10, 4 * rate + 10);
+}
+
 /* A new rate is in force when all regions have read it, and not before. */
 static void a_change_waits_for_the_last_region(void **state)
 {
     (void)state;
     struct world *world = open_settled(5);
+    struct change twice;
     static const uint32_t all[REGIONS] = {300, 300, 300};
-    struct hr_limit more[2];
-    struct hr_limit_set set;
-    memcpy(more, world->limits, sizeof(more));
-    more[BUCKET].rule.rate *= 2;
-    size_t bytes = hr_limit_set_bytes(more, 2);
-    void *memory = malloc(bytes);
-    assert_non_null(memory);
-    assert_int_equal(hr_limit_set_build(&set, more, 2, memory, bytes), HR_OK);
+    make_change(world, 2 * RATE, &twice);
     for (uint32_t i = 0; i < NODES - 1; i++) {
-        assert_int_equal(hr_core_load(world->nodes[i].core, &set, now_of(world, i)), HR_OK);
+        read_change(world, i, &twice);
     }
     run(world, MS(6000), all, BUCKET);
     check_rate(world); /* the last node has not read it: the smaller of both holds everywhere */
-    assert_int_equal(hr_core_load(world->nodes[NODES - 1].core, &set, now_of(world, NODES - 1)), HR_OK);
+    read_change(world, NODES - 1, &twice);
     run(world, MS(4000), all, BUCKET);
-    uint64_t before = world->admitted[BUCKET];
-    run(world, MS(4000), all, BUCKET);
-    assert_in_range(world->admitted[BUCKET] - before, 8 * RATE * 9 / 10, 8 * RATE + 10);
+    check_uses(world, 2 * RATE);
     close_world(world);
-    free(memory);
+    free(twice.memory);
+}
+
+/* A node that starts again amid a change must not take for adopted what it only knows of. */
+static void a_change_that_not_all_have_read_stays_so_over_restarts(void **state)
+{
+    (void)state;
+    struct world *world = open_settled(6);
+    struct change twice;
+    static const uint32_t all[REGIONS] = {300, 300, 300};
+    make_change(world, 2 * RATE, &twice);
+    for (uint32_t i = 0; i < NODES - 1; i++) {
+        read_change(world, i, &twice);
+    }
+    run(world, MS(3000), all, BUCKET);
+    for (uint32_t i = 0; i < NODES - 2; i++) { /* two of each region: all that it knew is from the store */
+        kill(world, i, true);
+        if (i % NODES_EACH == NODES_EACH - 1) {
+            run(world, MS(9000), all, BUCKET);
+        }
+    }
+    check_rate(world);
+    read_change(world, NODES - 1, &twice);
+    run(world, MS(5000), all, BUCKET);
+    check_uses(world, 2 * RATE);
+    close_world(world);
+    free(twice.memory);
+}
+
+/* One step at a time, but none is forgotten. */
+static void a_change_amid_another_comes_after_it(void **state)
+{
+    (void)state;
+    struct world *world = open_settled(7);
+    struct change changes[2];
+    static const uint32_t all[REGIONS] = {300, 300, 300};
+    make_change(world, 2 * RATE, &changes[0]);
+    make_change(world, RATE / 2, &changes[1]);
+    for (uint32_t i = 0; i < NODES - 1; i++) {
+        read_change(world, i, &changes[0]);
+    }
+    run(world, MS(2000), all, BUCKET);
+    for (uint32_t i = 0; i < NODES - 1; i++) {
+        read_change(world, i, &changes[1]);
+    }
+    run(world, MS(2000), all, BUCKET);
+    check_rate(world);
+    read_change(world, NODES - 1, &changes[0]);
+    run(world, MS(4000), all, BUCKET);
+    read_change(world, NODES - 1, &changes[1]);
+    run(world, MS(6000), all, BUCKET);
+    check_uses(world, RATE / 2);
+    for (uint32_t i = 0; i < NODES; i++) {
+        assert_true(is_settled(world, i));
+    }
+    close_world(world);
+    free(changes[0].memory);
+    free(changes[1].memory);
 }
 
 int main(void)
@@ -582,6 +666,8 @@ int main(void)
         cmocka_unit_test(a_quota_can_be_spent_to_its_end),
         cmocka_unit_test(a_region_that_forgot_everything_forfeits_the_window),
         cmocka_unit_test(a_change_waits_for_the_last_region),
+        cmocka_unit_test(a_change_that_not_all_have_read_stays_so_over_restarts),
+        cmocka_unit_test(a_change_amid_another_comes_after_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

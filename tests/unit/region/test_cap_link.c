@@ -118,6 +118,60 @@ static void it_is_known_which_of_the_last_letters_have_arrived(void **state)
     assert_false(hr_cap_link_has_arrived(&a, 100)); /* forgotten */
 }
 
+/* Its records are not used, so they must come again. */
+static void a_letter_whose_echo_is_too_old_has_not_arrived(void **state)
+{
+    hr_ns now = 1000 * MS, later = now + times.lease + 20000 * MS;
+    (void)state;
+    begin();
+    meet(now, 0);
+    uint32_t number = a.number + 1;
+    assert_int_equal(tell(&a, &b, later, later), HR_CAP_HEARD_HEADER);
+    assert_int_equal(tell(&b, &a, later, later), HR_CAP_HEARD_ALL);
+    assert_false(hr_cap_link_has_arrived(&a, number));
+    assert_int_equal(tell(&a, &b, later, later), HR_CAP_HEARD_ALL);
+    assert_int_equal(tell(&b, &a, later, later), HR_CAP_HEARD_ALL);
+    assert_false(hr_cap_link_has_arrived(&a, number));
+    assert_true(hr_cap_link_has_arrived(&a, number + 1));
+}
+
+/* On a long way a record that was sent again too soon would never be known to have arrived. */
+static void nothing_is_sent_again_before_word_of_it_can_have_come(void **state)
+{
+    hr_ns now = 1000 * MS, way = 400 * MS;
+    (void)state;
+    begin();
+    assert_int_equal(hr_cap_link_retry(&a, &times), times.retry);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct hr_cap_header header = hr_cap_link_send(&a, &times, now);
+        (void)hr_cap_link_receive(&b, &times, &header, now + way);
+        header = hr_cap_link_send(&b, &times, now + way);
+        (void)hr_cap_link_receive(&a, &times, &header, now + 2 * way);
+        now += 3 * way;
+    }
+    assert_true(hr_cap_link_retry(&a, &times) >= 2 * way);
+    assert_true(hr_cap_link_retry(&a, &times) <= 3 * way);
+}
+
+static void a_link_that_loses_one_letter_in_five_is_lossy(void **state)
+{
+    (void)state;
+    for (uint32_t kept = 4; kept <= 50; kept += 46) {
+        begin();
+        meet(1000 * MS, 0);
+        for (uint32_t i = 0; i < 100; i++) {
+            struct hr_cap_header header = hr_cap_link_send(&a, &times, 1002 * MS);
+            if (i % (kept + 1) != 0) {
+                (void)hr_cap_link_receive(&b, &times, &header, 1002 * MS);
+            }
+        }
+        (void)tell(&b, &a, 1003 * MS, 1003 * MS);
+        if (hr_cap_link_is_lossy(&a) != (kept == 4)) {
+            fail_msg("one in %u", kept + 1);
+        }
+    }
+}
+
 static void a_cut_link_charges_what_is_out_until_it_has_lapsed(void **state)
 {
     hr_ns now = 1000 * MS;
@@ -139,6 +193,9 @@ int main(void)
         cmocka_unit_test(a_session_that_has_lapsed_is_never_revived),
         cmocka_unit_test(letters_of_a_dead_life_are_ignored_and_a_later_own_life_is_noticed),
         cmocka_unit_test(it_is_known_which_of_the_last_letters_have_arrived),
+        cmocka_unit_test(a_letter_whose_echo_is_too_old_has_not_arrived),
+        cmocka_unit_test(nothing_is_sent_again_before_word_of_it_can_have_come),
+        cmocka_unit_test(a_link_that_loses_one_letter_in_five_is_lossy),
         cmocka_unit_test(a_cut_link_charges_what_is_out_until_it_has_lapsed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
