@@ -32,7 +32,10 @@
     X(COMMIT_GIVES, "commit-gives", "a hold that is committed is given back")                          \
     X(SETTLE_LOST, "settle-lost", "a hold is said to be settled, and is not")                          \
     X(FACT_OLDER, "fact-older", "of two versions of a fact the older holds")                           \
-    X(NEVER_REFUTES, "never-refutes", "a node does not deny that it is dead")
+    X(NEVER_REFUTES, "never-refutes", "a node does not deny that it is dead")                          \
+    X(CAP_WHOLE, "cap-whole", "each region takes the whole of a global cap for its own")               \
+    X(CAP_PART, "cap-part", "a region has an eighth of its part of a global cap")                      \
+    X(CAP_LENT, "cap-lent", "a region lends its reserve too")
 
 enum hr_defect {
     HR_DEFECT_NONE,

@@ -16,6 +16,9 @@
 /* A hold of a request that was denied is given back by then, where nothing strikes. */
 #define GIVEN_BACK_NS (200 * HR_NS_PER_MS)
 
+/* So long after the last fault every letter that it held back has come. */
+#define LATE_NS (5 * HR_NS_PER_S)
+
 /* An answer takes less than this, where nothing strikes. */
 #define LEASE_SPARE_NS (2 * HR_NS_PER_S)
 
@@ -23,8 +26,9 @@
 
 struct bound {
     struct hr_model low, high;
-    hr_ns span;       /* the longest from sending to answer, since the low model was untouched */
-    uint64_t pending; /* cost that is on its way, or held */
+    struct hr_model kept; /* of a global cap: the region's reserve, charged with all that may have been spent */
+    hr_ns span;           /* the longest from sending to answer, since the low model was untouched */
+    uint64_t pending;     /* cost that is on its way, or held */
 };
 
 /* A charge that may be forgotten. */
@@ -46,9 +50,15 @@ struct ring {
     uint32_t first, count, room; /* a power of two */
 };
 
+/* The cost of a request that an owner may have been sent, and that nobody waits for any more. A delayed or clogged link
+ * may bring it there much later, and it is decided then, whatever its first node has made of it. */
+struct late {
+    const struct hr_shape *shape;
+};
+
 struct region {
     struct bound *bounds; /* of each counter */
-    struct ring charges, held;
+    struct ring charges, held, late;
     bool is_shaky, is_wide;
     uint32_t faults;
     hr_ns safe_until;
@@ -62,7 +72,9 @@ struct region {
 struct hr_bounds {
     struct hr_bounds_config config;
     struct region *regions;
+    struct region world;        /* all regions as one, for global caps: its low bounds alone */
     struct hr_rule *low, *high; /* of each limit */
+    struct hr_rule *reserve;    /* of a global cap: what each region keeps for itself; capacity 0: nothing */
     struct hr_model *alone;     /* of each node and counter: what was decided degraded */
 };
 
@@ -135,6 +147,21 @@ static bool is_bucket(const struct hr_rule *rule)
     return rule->algorithm < HR_FIXED_WINDOW;
 }
 
+/* Regions weigh the same here. A token less, for what is rounded down; and a cap of few tokens keeps nothing. */
+static struct hr_rule reserve_rule(const struct hr_limit *limit, uint32_t regions)
+{
+    struct hr_rule reserve = limit->rule;
+    bool is_shared = limit->scope == HR_SCOPE_GLOBAL && regions > 1 && is_bucket(&limit->rule);
+    uint64_t home = limit->rule.capacity / regions, kept = home * limit->reserve_ppm / HR_PPM;
+    if (!is_shared || limit->rule.rate > UINT32_MAX || home < 2 || kept < 2) {
+        return (struct hr_rule){.algorithm = HR_TOKEN_BUCKET};
+    }
+    reserve.rate = limit->rule.rate * limit->reserve_ppm / HR_PPM;
+    reserve.period_ns = limit->rule.period_ns * regions;
+    reserve.capacity = reserve.rate == 0 ? 0 : kept - 1;
+    return reserve;
+}
+
 static uint64_t drained(const struct hr_rule *rule, hr_ns span)
 {
     if (!is_bucket(rule) || rule->rate == 0) {
@@ -149,6 +176,11 @@ static const struct hr_limit *limit_of(const struct hr_bounds *bounds, uint32_t 
     return &bounds->config.universe->limits->limits[bounds->config.universe->counter_limits[counter]];
 }
 
+static bool is_capped(const struct hr_bounds *bounds, const struct hr_limit *limit)
+{
+    return limit->scope == HR_SCOPE_GLOBAL && bounds->config.regions > 1;
+}
+
 /* --- memory --- */
 
 static bool make_room(struct hr_bounds *bounds)
@@ -158,14 +190,18 @@ static bool make_room(struct hr_bounds *bounds)
     uint32_t nodes = bounds->config.regions * bounds->config.nodes;
     bounds->low = calloc(limits + 1, sizeof(*bounds->low));
     bounds->high = calloc(limits + 1, sizeof(*bounds->high));
+    bounds->reserve = calloc(limits + 1, sizeof(*bounds->reserve));
+    bounds->world.bounds = calloc(counters, sizeof(struct bound));
     bounds->regions = calloc(bounds->config.regions, sizeof(*bounds->regions));
     bounds->alone = calloc((size_t)nodes * counters, sizeof(*bounds->alone));
-    if (bounds->low == NULL || bounds->high == NULL || bounds->regions == NULL || bounds->alone == NULL) {
+    if (bounds->low == NULL || bounds->high == NULL || bounds->reserve == NULL || bounds->world.bounds == NULL ||
+        bounds->regions == NULL || bounds->alone == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < limits; i++) {
         bounds->low[i] = low_rule(&universe->limits->limits[i].rule);
         bounds->high[i] = high_rule(&universe->limits->limits[i].rule);
+        bounds->reserve[i] = reserve_rule(&universe->limits->limits[i], bounds->config.regions);
     }
     bool is_made = true;
     for (uint32_t i = 0; i < bounds->config.regions; i++) {
@@ -198,6 +234,9 @@ static struct hr_model *alone_model(const struct hr_bounds *bounds, uint32_t nod
 static void free_counter(struct hr_bounds *bounds, uint32_t counter)
 {
     uint32_t limit = bounds->config.universe->counter_limits[counter];
+    if (bounds->world.bounds != NULL) {
+        hr_model_deinit(&bounds->world.bounds[counter].low, &bounds->low[limit]);
+    }
     for (uint32_t i = 0; i < bounds->config.regions; i++) {
         if (bounds->regions[i].bounds != NULL) {
             hr_model_deinit(&bounds->regions[i].bounds[counter].low, &bounds->low[limit]);
@@ -222,9 +261,12 @@ void hr_bounds_free(struct hr_bounds *bounds)
         free(bounds->regions[i].bounds);
         free(bounds->regions[i].charges.all);
         free(bounds->regions[i].held.all);
+        free(bounds->regions[i].late.all);
     }
+    free(bounds->world.bounds);
     free(bounds->low);
     free(bounds->high);
+    free(bounds->reserve);
     free(bounds->regions);
     free(bounds->alone);
     free(bounds);
@@ -291,10 +333,78 @@ static enum hr_err hold_on(struct region *region, const struct hr_bounds_query *
     return HR_OK;
 }
 
+static enum hr_err charge_high(struct hr_bounds *bounds, struct region *region, const struct hr_sim_touch *touch,
+                               uint64_t cost, hr_ns at, struct hr_id128 lease)
+{
+    struct bound *bound = &region->bounds[touch->counter];
+    const struct hr_rule *high = &bounds->high[touch->limit], *reserve = &bounds->reserve[touch->limit];
+    enum hr_err err = HR_OK;
+    if (reserve->capacity > 0) {
+        hr_model_advance(&bound->kept, reserve, steady(slow(at)));
+        err = hr_model_charge(&bound->kept, reserve, cost, steady(slow(at)), lease);
+    }
+    hr_model_advance(&bound->high, high, steady(slow(at)));
+    return err != HR_OK ? err : hr_model_charge(&bound->high, high, cost, steady(slow(at)), lease);
+}
+
+static enum hr_err charge_all_high(struct hr_bounds *bounds, struct region *region, const struct hr_shape *shape,
+                                   hr_ns at)
+{
+    enum hr_err err = HR_OK;
+    for (uint32_t i = 0; i < shape->touch_count && err == HR_OK; i++) {
+        err = charge_high(bounds, region, &shape->touches[i], shape->cost, at, NO_LEASE);
+    }
+    return err;
+}
+
+static bool may_come_late(const struct region *region, hr_ns at)
+{
+    return region->faults > 0 || at - region->struck_at < LATE_NS;
+}
+
+/* Whatever was on its way to an owner has come to it by now. HR_E_MEMORY. */
+static enum hr_err settle_late(struct hr_bounds *bounds, struct region *region, hr_ns at)
+{
+    enum hr_err err = HR_OK;
+    while (region->late.count > 0 && !may_come_late(region, at) && err == HR_OK) {
+        const struct late *late = (const struct late *)region->late.all + region->late.first;
+        const struct hr_shape *shape = late->shape;
+        pop(&region->late);
+        add_pending(region, shape, false);
+        err = charge_all_high(bounds, region, shape, at);
+    }
+    return err;
+}
+
+/* An owner may hear of it yet. HR_E_MEMORY. */
+static enum hr_err expect_late(struct hr_bounds *bounds, const struct hr_bounds_query *query)
+{
+    struct region *region = &bounds->regions[query->region];
+    if (!may_come_late(region, query->at)) {
+        return HR_OK;
+    }
+    struct late *late = push(&region->late, sizeof(*late));
+    if (late == NULL) {
+        return HR_E_MEMORY;
+    }
+    *late = (struct late){query->shape};
+    add_pending(region, query->shape, true);
+    return HR_OK;
+}
+
+/* Nobody knows whether it was charged, nor when. HR_E_MEMORY. */
+static enum hr_err charge_unheard(struct hr_bounds *bounds, const struct hr_bounds_query *query)
+{
+    enum hr_err err = charge_all_high(bounds, &bounds->regions[query->region], query->shape, query->at);
+    return err != HR_OK ? err : expect_late(bounds, query);
+}
+
 /* --- what is forgotten --- */
 
+/* What all regions have spent of it is less then by what only this one knows. */
 static void forget_all(struct hr_bounds *bounds, struct region *region, uint32_t counter)
 {
+    hr_model_deinit(&bounds->world.bounds[counter].low, &bounds->low[bounds->config.universe->counter_limits[counter]]);
     hr_model_deinit(&region->bounds[counter].low, &bounds->low[bounds->config.universe->counter_limits[counter]]);
 }
 
@@ -314,6 +424,7 @@ static void forgive(struct hr_bounds *bounds, struct region *region)
         const struct hr_rule *rule = &bounds->low[universe->counter_limits[charge->counter]];
         if (charge->at >= region->safe_until) {
             hr_model_forgive(&region->bounds[charge->counter].low, rule, charge->cost, charge->lease);
+            hr_model_forgive(&bounds->world.bounds[charge->counter].low, rule, charge->cost, charge->lease);
         }
     }
     region->charges.first = region->charges.count = 0;
@@ -505,22 +616,49 @@ static enum hr_err charge_low(struct hr_bounds *bounds, const struct hr_bounds_q
     return HR_OK;
 }
 
-static enum hr_err charge_high(struct hr_bounds *bounds, const struct hr_bounds_query *query,
-                               const struct hr_sim_touch *touch, struct hr_id128 lease)
+static bool forgive_moved_anywhere(struct hr_bounds *bounds)
 {
-    struct bound *bound = &bounds->regions[query->region].bounds[touch->counter];
-    const struct hr_rule *high = &bounds->high[touch->limit];
-    hr_model_advance(&bound->high, high, steady(slow(query->at)));
-    return hr_model_charge(&bound->high, high, query->shape->cost, steady(slow(query->at)), lease);
+    bool has_moved = false;
+    for (uint32_t i = 0; i < bounds->config.regions; i++) {
+        has_moved |= forgive_moved(bounds, i);
+        bounds->world.wall_min.ns = bounds->regions[i].wall_min.ns < bounds->world.wall_min.ns || i == 0
+                                        ? bounds->regions[i].wall_min.ns
+                                        : bounds->world.wall_min.ns;
+        bounds->world.wall_max.ns = bounds->regions[i].wall_max.ns > bounds->world.wall_max.ns
+                                        ? bounds->regions[i].wall_max.ns
+                                        : bounds->world.wall_max.ns;
+    }
+    return has_moved;
 }
 
-static enum hr_err charge_all_high(struct hr_bounds *bounds, const struct hr_bounds_query *query)
+/* All regions together are held to a global cap as one region is to its limit: whatever a region's owner admits, it has
+ * a share for. */
+static enum hr_err admitted_of_cap(struct hr_bounds *bounds, const struct hr_bounds_query *query,
+                                   const struct hr_sim_touch *touch)
 {
-    enum hr_err err = HR_OK;
-    for (uint32_t i = 0; i < query->shape->touch_count && err == HR_OK; i++) {
-        err = charge_high(bounds, query, &query->shape->touches[i], NO_LEASE);
+    const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
+    const struct hr_rule *rule = &bounds->low[touch->limit];
+    struct bound *bound = &bounds->world.bounds[touch->counter];
+    const struct hr_now now = steady(fast(query->at));
+    hr_ns span = query->at - query->sent;
+    hr_model_advance(&bound->low, rule, now);
+    bound->span = is_untouched(bound, rule) || span > bound->span ? span : bound->span;
+    struct hr_rule low = slackened(bounds, &bounds->world, touch->limit, bound->span);
+    low.capacity += limit->rule.capacity * limit->slack_ppm / HR_PPM;
+    bool fits = hr_model_fits(&bound->low, &low, query->shape->cost, now);
+    if (!fits && (forgive_moved_anywhere(bounds) || rule->algorithm == HR_QUOTA)) {
+        low.capacity = slackened(bounds, &bounds->world, touch->limit, bound->span).capacity +
+                       limit->rule.capacity * limit->slack_ppm / HR_PPM;
+        fits = hr_model_fits(&bound->low, &low, query->shape->cost, now);
     }
-    return err;
+    int bytes;
+    const char *name = short_name(limit, &bytes);
+    hr_checker_note(bounds->config.checker, HR_CHECK_CAP, fits, query->at,
+                    "%.*s, counter %u: region %u admitted a request of cost %" PRIu64 " with %" PRIu64 " of %" PRIu64
+                    " left for all regions together",
+                    bytes, name, touch->counter, query->region, query->shape->cost,
+                    hr_model_remaining(&bound->low, &low, now), limit->rule.capacity);
+    return hr_model_charge(&bound->low, rule, query->shape->cost, now, NO_LEASE);
 }
 
 static enum hr_err admitted(struct hr_bounds *bounds, const struct hr_bounds_query *query,
@@ -532,7 +670,10 @@ static enum hr_err admitted(struct hr_bounds *bounds, const struct hr_bounds_que
     hr_ns span = query->at - query->sent;
     bound->span = is_untouched(bound, low) || span > bound->span ? span : bound->span;
     judge_admitted(bounds, query, touch);
-    return charge_low(bounds, query, touch, lease);
+    const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
+    bool has_world = is_capped(bounds, limit) && limit->rule.algorithm != HR_CONCURRENCY;
+    enum hr_err err = has_world ? admitted_of_cap(bounds, query, touch) : HR_OK;
+    return err != HR_OK ? err : charge_low(bounds, query, touch, lease);
 }
 
 /* By a node alone, in part at least. */
@@ -563,15 +704,15 @@ static enum hr_err admitted_alone(struct hr_bounds *bounds, const struct hr_boun
 static enum hr_err allowed(struct hr_bounds *bounds, const struct hr_bounds_query *query,
                            const struct hr_told_decision *told)
 {
+    struct region *region = &bounds->regions[query->region];
     enum hr_err err = HR_OK;
     for (uint32_t i = 0; i < query->shape->touch_count && err == HR_OK; i++) {
         const struct hr_sim_touch *touch = &query->shape->touches[i];
         struct hr_id128 lease = lease_of(told, &bounds->config.universe->limits->limits[touch->limit]);
         err = told->degraded ? admitted_alone(bounds, query, touch) : admitted(bounds, query, touch, lease);
-        /* What an owner took for it without being heard in time is nobody's to release. */
-        err = err != HR_OK ? err : charge_high(bounds, query, touch, told->degraded ? NO_LEASE : lease);
+        err = err != HR_OK ? err : charge_high(bounds, region, touch, query->shape->cost, query->at, lease);
     }
-    return err;
+    return err == HR_OK && told->degraded ? expect_late(bounds, query) : err;
 }
 
 /* Had this counter room for so much, at any time since the request was sent? */
@@ -580,28 +721,30 @@ static bool had_room(struct hr_bounds *bounds, const struct hr_bounds_query *que
 {
     const struct region *region = &bounds->regions[query->region];
     struct bound *bound = &region->bounds[touch->counter];
-    const struct hr_rule *high = &bounds->high[touch->limit];
-    bool is_capped = bounds->config.universe->limits->limits[touch->limit].scope == HR_SCOPE_GLOBAL;
-    if (is_capped || !is_known(region, high, query->sent)) {
+    bool has_share = is_capped(bounds, &bounds->config.universe->limits->limits[touch->limit]);
+    const struct hr_rule *rule = has_share ? &bounds->reserve[touch->limit] : &bounds->high[touch->limit];
+    struct hr_model *model = has_share ? &bound->kept : &bound->high;
+    if (rule->capacity == 0 || !is_known(region, rule, query->sent)) {
         return false;
     }
-    hr_model_advance(&bound->high, high, steady(slow(query->at)));
-    uint64_t more = bound->pending + drained(high, query->at - query->sent);
-    return hr_model_fits(&bound->high, high, cost + more, steady(slow(query->at)));
+    hr_model_advance(model, rule, steady(slow(query->at)));
+    uint64_t more = bound->pending + drained(rule, query->at - query->sent);
+    return hr_model_fits(model, rule, cost + more, steady(slow(query->at)));
 }
 
 /* The limit that the answer names has no room, by the definition of decided_by. */
 static void judge_denied(struct hr_bounds *bounds, const struct hr_bounds_query *query,
                          const struct hr_told_decision *told)
 {
-    bool is_right = told->degraded;
+    bool is_right = told->degraded, is_of_cap = false;
     for (uint32_t i = 0; i < query->shape->touch_count && !is_right; i++) {
         const struct hr_sim_touch *touch = &query->shape->touches[i];
         const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
         is_right = hr_span_equal(limit->name, told->decided_by) && !had_room(bounds, query, touch, query->shape->cost);
+        is_of_cap |= hr_span_equal(limit->name, told->decided_by) && is_capped(bounds, limit);
     }
     is_right = is_right || has_shifted(bounds, query->region, query->at);
-    hr_checker_note(bounds->config.checker, HR_CHECK_DENIES, is_right, query->at,
+    hr_checker_note(bounds->config.checker, is_of_cap ? HR_CHECK_RESERVE : HR_CHECK_DENIES, is_right, query->at,
                     "region %u: %.*s denied a request of cost %" PRIu64 ", and its counter had room", query->region,
                     (int)told->decided_by.bytes, told->decided_by.at, query->shape->cost);
 }
@@ -610,7 +753,11 @@ enum hr_err hr_bounds_answer(struct hr_bounds *bounds, const struct hr_bounds_qu
                              const struct hr_told_decision *told)
 {
     struct region *region = &bounds->regions[query->region];
+    enum hr_err err = settle_late(bounds, region, query->at);
     let_go(region, query->at);
+    if (err != HR_OK) {
+        return err;
+    }
     if (told->allowed) {
         add_pending(region, query->shape, false);
         return allowed(bounds, query, told);
@@ -618,7 +765,7 @@ enum hr_err hr_bounds_answer(struct hr_bounds *bounds, const struct hr_bounds_qu
     add_pending(region, query->shape, false); /* it asks for no more than it did */
     judge_denied(bounds, query, told);
     if (region->is_shaky) { /* an owner whose lead is not heard of keeps the charge */
-        return charge_all_high(bounds, query);
+        return charge_unheard(bounds, query);
     }
     add_pending(region, query->shape, true);
     return hold_on(region, query);
@@ -632,7 +779,7 @@ void hr_bounds_repeat(struct hr_bounds *bounds, const struct hr_bounds_query *qu
 enum hr_err hr_bounds_lose(struct hr_bounds *bounds, const struct hr_bounds_query *query)
 {
     add_pending(&bounds->regions[query->region], query->shape, false);
-    return charge_all_high(bounds, query);
+    return charge_unheard(bounds, query);
 }
 
 /* --- looks --- */

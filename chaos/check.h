@@ -36,6 +36,8 @@
     X(VIEWS, "views-agree", "once all faults are over, members and owners are agreed on within a bound")            \
     X(HOLDS, "holds-end", "once all faults are over, no hold stays unsettled")                                      \
     X(FACTS, "facts-agree", "a fact never goes back, and once all faults are over every node has the latest")       \
+    X(CAP, "cap-holds", "over no interval do all regions together admit more than a global cap")                    \
+    X(RESERVE, "reserve-serves", "a region whose nodes are well admits as much as its reserve of a global cap")     \
     X(HEALS, "heals", "once all faults are over, every node answers, and every counter is what its model says it is")
 
 enum hr_check {

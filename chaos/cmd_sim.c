@@ -28,6 +28,7 @@ static const char help[] =
     "  --hours H        how long each runs, in hours of the cluster's time\n"
     "  --lasts D        the same as a duration: 90s, 10m (default 300s; at least 20s)\n"
     "  --limits FILE    the limits file (default: one limit of each algorithm)\n"
+    "  --caps           without a file: limits with caps over all regions\n"
     "  --schedule FILE  the faults, instead of those that the seed draws\n"
     "  --faults LIST    only these kinds may be drawn, as in cut,crash; none: no faults at all\n"
     "  --report FILE    write the last run as a page of HTML\n"
@@ -56,7 +57,7 @@ struct wishes {
     uint64_t lasts_ns, flush_ns;
     uint32_t strikes;
     const char *limits_path, *schedule_path, *report_path;
-    bool json, no_shrink;
+    bool json, no_shrink, caps;
 };
 
 struct run {
@@ -135,6 +136,7 @@ enum {
     HOURS,
     LASTS,
     LIMITS,
+    CAPS,
     SCHEDULE,
     FAULTS,
     REPORT,
@@ -162,6 +164,9 @@ static bool take_option(struct wishes *wishes, int option)
         return parse_duration(optarg, (uint64_t)HR_SIM_NS_MIN, &wishes->lasts_ns);
     case LIMITS:
         wishes->limits_path = optarg;
+        return true;
+    case CAPS:
+        wishes->caps = true;
         return true;
     case SCHEDULE:
         wishes->schedule_path = optarg;
@@ -196,23 +201,15 @@ static bool take_option(struct wishes *wishes, int option)
 static bool parse_arguments(int argc, char **argv, struct wishes *wishes, int *ret_exit)
 {
     static const struct option table[] = {
-        {"seed", required_argument, NULL, SEED},
-        {"seeds", required_argument, NULL, SEEDS},
-        {"hours", required_argument, NULL, HOURS},
-        {"lasts", required_argument, NULL, LASTS},
-        {"limits", required_argument, NULL, LIMITS},
-        {"schedule", required_argument, NULL, SCHEDULE},
-        {"faults", required_argument, NULL, FAULTS},
-        {"report", required_argument, NULL, REPORT},
-        {"json", no_argument, NULL, JSON},
-        {"no-shrink", no_argument, NULL, NO_SHRINK},
-        {"defect", required_argument, NULL, DEFECT},
-        {"regions", required_argument, NULL, REGIONS},
-        {"nodes", required_argument, NULL, NODES},
-        {"rps", required_argument, NULL, RPS},
-        {"keys", required_argument, NULL, KEYS},
-        {"flush", required_argument, NULL, FLUSH},
-        HR_OPTIONS_COMMON,
+        {"seed", required_argument, NULL, SEED},         {"seeds", required_argument, NULL, SEEDS},
+        {"hours", required_argument, NULL, HOURS},       {"lasts", required_argument, NULL, LASTS},
+        {"limits", required_argument, NULL, LIMITS},     {"caps", no_argument, NULL, CAPS},
+        {"schedule", required_argument, NULL, SCHEDULE}, {"faults", required_argument, NULL, FAULTS},
+        {"report", required_argument, NULL, REPORT},     {"json", no_argument, NULL, JSON},
+        {"no-shrink", no_argument, NULL, NO_SHRINK},     {"defect", required_argument, NULL, DEFECT},
+        {"regions", required_argument, NULL, REGIONS},   {"nodes", required_argument, NULL, NODES},
+        {"rps", required_argument, NULL, RPS},           {"keys", required_argument, NULL, KEYS},
+        {"flush", required_argument, NULL, FLUSH},       HR_OPTIONS_COMMON,
     };
     int option, index = 0;
     while ((option = hr_cmd_option(argc, argv, table, help, ret_exit)) != HR_OPTION_END) {
@@ -288,6 +285,9 @@ static void write_command(const struct run *run, const struct hr_sim_options *op
     if (used > 0 && (size_t)used < bytes && wishes->limits_path != NULL) {
         used += snprintf(text + used, bytes - (size_t)used, " --limits %s", wishes->limits_path);
     }
+    if (used > 0 && (size_t)used < bytes && wishes->limits_path == NULL && wishes->caps) {
+        used += snprintf(text + used, bytes - (size_t)used, " --caps");
+    }
     if (used > 0 && (size_t)used < bytes && wishes->schedule_path != NULL) {
         (void)snprintf(text + used, bytes - (size_t)used, " --schedule %s", wishes->schedule_path);
     }
@@ -354,7 +354,8 @@ static bool run_seed(struct run *run, uint64_t seed, bool is_last)
         make_schedule(run, &options, &schedule) && hr_sim_run(&options, &schedule, false, &outcome, &run->problem);
     if (is_good) {
         write_command(run, &options, command, sizeof(command));
-        const char *limits = run->wishes.limits_path == NULL ? "built in" : run->wishes.limits_path;
+        const char *built_in = run->wishes.caps ? "built in, with global caps" : "built in";
+        const char *limits = run->wishes.limits_path == NULL ? built_in : run->wishes.limits_path;
         const struct hr_sim_told told = {&options, &schedule, &outcome, limits, command};
         is_good = tell(run, &told, is_last);
         hr_sim_outcome_deinit(&outcome);
@@ -369,7 +370,8 @@ static bool open_inputs(struct run *run)
 {
     const struct wishes *wishes = &run->wishes;
     run->limits = wishes->limits_path == NULL
-                      ? hr_limits_file_parse(hr_limits_builtin, "built-in limits", &run->problem)
+                      ? hr_limits_file_parse(wishes->caps ? hr_limits_builtin_caps : hr_limits_builtin,
+                                             "built-in limits", &run->problem)
                       : hr_limits_file_load(wishes->limits_path, &run->problem);
     if (run->limits == NULL || wishes->schedule_path == NULL) {
         return run->limits != NULL;

@@ -4,7 +4,7 @@
 set -eu
 chaos=$1
 
-# defect, seed, regions, nodes, requests a second, length
+# defect, seed, regions, nodes, requests a second, length, and what else
 table() {
     cat <<'TABLE'
 free-tokens     1 2 1 300 200s
@@ -27,6 +27,9 @@ commit-gives    1 1 3 150 90s
 settle-lost     1 1 3 150 90s
 fact-older      6 1 3 150 90s
 never-refutes   1 1 3 150 90s
+cap-whole       1 3 2 100 60s --caps
+cap-part        1 3 2 100 60s --caps
+cap-lent        7 3 2 200 60s --caps
 TABLE
 }
 

@@ -16,4 +16,18 @@ static const char text[] = "limits:\n"
                            "  - {name: jobs, key: [tenant], when: {route: jobs.run}, algorithm: concurrency,\n"
                            "     slots: 20, ttl: 30s}\n";
 
+/* The same limits under caps that hold over all regions: one that is often reached, one whose counters are many, and
+ * one that a calendar refills. */
+static const char text_with_caps[] =
+    "limits:\n"
+    "  - {name: cap-all, algorithm: token_bucket, rate: 60/s, burst: 120, scope: global, on_unavailable: deny}\n"
+    "  - {name: cap-tenant, key: [tenant], algorithm: gcra, rate: 12/s, burst: 60, scope: global, reserve: 40%,\n"
+    "     on_unavailable: deny}\n"
+    "  - {name: cap-minute, key: [tenant], when: {route: payments.write}, algorithm: fixed_window, rate: 300/m,\n"
+    "     scope: global, on_unavailable: deny}\n"
+    "  - {name: key-rps, key: [api_key], algorithm: token_bucket, rate: 5/s, burst: 20}\n"
+    "  - {name: route-rps, key: [route], when: {route: [payments.read, payments.write]},\n"
+    "     algorithm: gcra, rate: 40/s, burst: 80, durability: reserved}\n";
+
 const struct hr_span hr_limits_builtin = {text, sizeof(text) - 1};
+const struct hr_span hr_limits_builtin_caps = {text_with_caps, sizeof(text_with_caps) - 1};

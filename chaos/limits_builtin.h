@@ -9,4 +9,7 @@
 /* As a limits file has it. */
 extern const struct hr_span hr_limits_builtin;
 
+/* Global caps, and a few limits of each region beside them. */
+extern const struct hr_span hr_limits_builtin_caps;
+
 #endif

@@ -19,6 +19,8 @@ struct flight {
     uint32_t from, to;
     enum hr_lane lane;
     uint32_t bytes;
+    hr_ns arrives;
+    uint64_t order; /* in which they were launched */
     uint8_t at[];
 };
 
@@ -40,6 +42,7 @@ struct hr_net {
     uint32_t slot_count, slots_room;
     uint32_t *free_slots, free_count;
     struct flight *handed_out;
+    uint64_t launched;
     struct hr_sim_net_counts counts;
 };
 
@@ -128,6 +131,8 @@ static void launch(struct hr_net *net, struct flight *flight, hr_ns at)
     }
     uint32_t slot = net->free_count > 0 ? net->free_slots[--net->free_count] : net->slot_count++;
     net->slots[slot] = flight;
+    flight->arrives = at;
+    flight->order = net->launched++;
     if (hr_queue_put(&net->queue, (struct hr_sim_event){.at = at, .what = slot}) != HR_OK) {
         path_of(net, flight->from, flight->to)->bytes -= flight->bytes;
         net->slots[slot] = NULL;
@@ -183,7 +188,8 @@ static struct flight *copy(const struct hr_sim_packet *packet)
 {
     struct flight *flight = malloc(sizeof(*flight) + packet->bytes.bytes);
     if (flight != NULL) {
-        *flight = (struct flight){NULL, packet->from, packet->to, packet->lane, (uint32_t)packet->bytes.bytes};
+        *flight = (struct flight){
+            .from = packet->from, .to = packet->to, .lane = packet->lane, .bytes = (uint32_t)packet->bytes.bytes};
         if (packet->bytes.bytes > 0) {
             memcpy(flight->at, packet->bytes.at, packet->bytes.bytes);
         }
@@ -284,6 +290,49 @@ void hr_net_unclog(struct hr_net *net, uint32_t from, uint32_t to, hr_ns now)
         }
         flight = next;
     }
+}
+
+static int by_arrival(const void *left, const void *right)
+{
+    const struct flight *a = *(const struct flight *const *)left, *b = *(const struct flight *const *)right;
+    if (a->arrives != b->arrives) {
+        return a->arrives < b->arrives ? -1 : 1;
+    }
+    return a->order < b->order ? -1 : 1;
+}
+
+/* Takes those of the path that a healthy link would have delivered by then out of their slots, in their order. */
+static uint32_t take_late(struct hr_net *net, uint32_t from, uint32_t to, hr_ns by, struct flight **ret_late)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < net->slot_count; i++) {
+        struct flight *flight = net->slots[i];
+        if (flight != NULL && flight->from == from && flight->to == to && flight->arrives > by) {
+            ret_late[count++] = flight;
+            net->slots[i] = NULL; /* its event finds nothing, and frees the slot */
+        }
+    }
+    qsort(ret_late, count, sizeof(struct flight *), by_arrival);
+    return count;
+}
+
+void hr_net_widen(struct hr_net *net, uint32_t from, uint32_t to, hr_ns now)
+{
+    struct path *path = path_of(net, from, to);
+    struct flight **late = calloc((size_t)net->slot_count + 1, sizeof(struct flight *));
+    if (late == NULL) {
+        return; /* they come when they would have come */
+    }
+    uint32_t count = take_late(net, from, to, now + path->link.delay_ns + path->link.jitter_ns, late);
+    path->free_at = path->in_order = now;
+    for (uint32_t i = 0; i < count; i++) {
+        hr_ns at = departure(path, late[i]->bytes, now) + draw_delay(net, &path->link);
+        if (late[i]->lane != HR_LANE_GOSSIP) {
+            path->in_order = at = at > path->in_order ? at : path->in_order;
+        }
+        launch(net, late[i], at);
+    }
+    free(late);
 }
 
 static void drop_held(struct hr_net *net, uint32_t from, uint32_t to)

@@ -62,6 +62,9 @@ bool hr_net_receive(struct hr_net *net, hr_ns now, struct hr_sim_packet *ret_pac
 /* What was held back on this link leaves now. */
 void hr_net_unclog(struct hr_net *net, uint32_t from, uint32_t to, hr_ns now);
 
+/* The link is wider than it was: what queued up before it goes on at once. */
+void hr_net_widen(struct hr_net *net, uint32_t from, uint32_t to, hr_ns now);
+
 /* All that is under way to or from a node is lost, as its connections are. */
 void hr_net_drop_node(struct hr_net *net, uint32_t node);
 

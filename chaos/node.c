@@ -16,6 +16,7 @@
 #define LOG_BLOCKS_MAX (1U << 15)
 #define RESERVES_MAX (1U << 14)
 #define HOT_KEYS_MAX 16
+#define SHARES_MAX 4096
 #define FACTS_MAX 64
 #define FACT_BYTES (64U << 10)
 #define SEEDS_MAX 8
@@ -32,6 +33,7 @@ static struct hr_shard_config shard_config(const struct hr_sim_node *node)
                   .log_blocks_max = LOG_BLOCKS_MAX,
                   .reserves_max = RESERVES_MAX,
                   .limits_max = HR_LIMITS_MAX,
+                  .shares_max = node->config.cap_regions > 1 ? SHARES_MAX : 0,
                   .saves = true},
         .secret = secret,
         .node = hr_span_of(node->config.name),
@@ -72,6 +74,21 @@ static uint32_t write_seeds(const struct hr_sim_node *node, address seeds[SEEDS_
     return count;
 }
 
+/* In the order of their names, so that every node numbers them alike. */
+static void write_regions(const struct hr_sim_node *node, struct hr_core_config *config)
+{
+    config->region_count = node->config.cap_regions;
+    for (uint32_t i = 0; i < config->region_count; i++) {
+        const char *name = hr_sim_region_name(i);
+        uint32_t at = i;
+        for (; at > 0 && strcmp(config->regions[at - 1].name.at, name) > 0; at--) {
+            config->regions[at] = config->regions[at - 1];
+        }
+        config->regions[at].name = hr_span_of(name);
+        config->regions[at].weight = 1;
+    }
+}
+
 static struct hr_core_config core_config(const struct hr_sim_node *node, address seeds[SEEDS_MAX])
 {
     struct hr_core_config config = {
@@ -85,6 +102,7 @@ static struct hr_core_config core_config(const struct hr_sim_node *node, address
         .fact_bytes = FACT_BYTES,
     };
     write_self(node, &config.self);
+    write_regions(node, &config);
     config.seed_count = write_seeds(node, seeds, &config);
     return config;
 }
@@ -141,13 +159,22 @@ static enum hr_err visit_tenure(void *user, const struct hr_record *record)
     return hr_core_restore_tenure(restoring->core, record, restoring->now);
 }
 
+static enum hr_err visit_cap(void *user, const struct hr_record *record)
+{
+    const struct restoring *restoring = user;
+    return hr_core_restore_cap(restoring->core, record);
+}
+
 static enum hr_err restore(struct hr_sim_node *node, const struct hr_sim_disk *disk, struct hr_now now)
 {
     struct restoring restoring = {node->core, hr_core_shard(node->core), now};
     struct hr_store_loaded loaded;
     enum hr_err err = hr_platter_load(&disk->platter, HR_RECORD_COUNTER, visit_counters, &restoring, &loaded);
     err = err != HR_OK ? err : hr_platter_load(&disk->platter, HR_RECORD_LEASE, visit_lease, &restoring, &loaded);
-    return err != HR_OK ? err : hr_platter_load(&disk->platter, HR_RECORD_TENURE, visit_tenure, &restoring, &loaded);
+    err = err != HR_OK ? err : hr_platter_load(&disk->platter, HR_RECORD_TENURE, visit_tenure, &restoring, &loaded);
+    bool has_caps = node->config.cap_regions > 1;
+    return err != HR_OK || !has_caps ? err
+                                     : hr_platter_load(&disk->platter, HR_RECORD_CAP, visit_cap, &restoring, &loaded);
 }
 
 /* As node/life.h has it. */

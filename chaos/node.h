@@ -25,6 +25,7 @@ struct hr_sim_node_config {
     bool is_alone; /* a cluster of its own; else it joins all others by their names */
     uint32_t peer_count;
     const char (*peers)[HR_SIM_PLACE_BYTES_MAX]; /* names of all nodes, this one too; borrowed */
+    uint32_t cap_regions;                        /* that share global caps: the first of all; 0: there are none */
     uint64_t seed;
     const struct hr_limit_set *set;
     hr_ns flush_interval_ns;

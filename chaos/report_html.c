@@ -13,10 +13,13 @@
 static const char style[] =
     ":root{--bg:#fbfbf9;--card:#fff;--ink:#1d2327;--soft:#667077;--line:#e3e6e3;--grid:#eceeec;--accent:#0b6e69;"
     "--offered:#c4cfd4;--cap:#b3261e;--good:#1a7f37;--bad:#b3261e;--shade:#f2b84b;--node:#8250df;--clock:#bf6a02;"
-    "--disk:#0969da;--net:#cf222e}"
+    "--disk:#0969da;--net:#cf222e;--r0:#0b6e69;--r1:#4a7fc1;--r2:#9a63b8;--r3:#c96a8b;--r4:#5aa9a3;"
+    "--r5:#8fb3dd;--r6:#c7a3d8;--r7:#e2a9bd}"
     "@media(prefers-color-scheme:dark){:root{--bg:#14181b;--card:#1b2125;--ink:#e6eaec;--soft:#93a0a7;--line:#2c3439;"
     "--grid:#262d32;--accent:#3fb8ad;--offered:#47545c;--cap:#ff7b72;--good:#56d364;--bad:#ff7b72;--shade:#9a6f1c;"
-    "--node:#b392f0;--clock:#e3a04f;--disk:#58a6ff;--net:#ff7b72}}"
+    "--node:#b392f0;--clock:#e3a04f;--disk:#58a6ff;--net:#ff7b72;--r0:#3fb8ad;--r1:#6ea0e6;--r2:#b98ad6;--r3:#e38fae;--"
+    "r4:#8fd6cf;"
+    "--r5:#a9c8ee;--r6:#d9bfe8;--r7:#f0c3d2}}"
     "*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);"
     "font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
     "main{max-width:1040px;margin:0 auto;padding:40px 24px 64px}"
@@ -40,6 +43,9 @@ static const char style[] =
     "white-space:pre-wrap;overflow-wrap:anywhere}"
     ".legend{display:flex;flex-wrap:wrap;gap:6px 18px;color:var(--soft);font-size:13px;margin-bottom:12px}"
     ".legend i{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px;vertical-align:-1px}"
+    ".figures{display:flex;flex-wrap:wrap;gap:2px 28px;margin-top:8px;color:var(--soft);font-size:13px}"
+    ".figures b{color:var(--ink);font-size:15px;font-weight:600;font-variant-numeric:tabular-nums;margin-right:5px}"
+    ".figures i{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px;vertical-align:-1px}"
     "svg text{font:11px system-ui,'DejaVu Sans',sans-serif;fill:var(--soft);font-variant-numeric:tabular-nums}"
     "summary{cursor:pointer;color:var(--soft)}details[open] summary{margin-bottom:8px}"
     "@media(max-width:600px){main{padding:24px 14px 40px}}"
@@ -236,6 +242,8 @@ static uint64_t round_up(uint64_t value)
 struct chart {
     const struct hr_sim_told *told;
     const struct hr_sim_timeline *timeline;
+    const struct hr_limit *limit;
+    bool is_capped;      /* it holds over all regions */
     uint64_t line_milli; /* what the definition allows for long, in thousandths a second; 0: it has no rate */
     uint64_t top;        /* of the y axis, a second */
 };
@@ -252,11 +260,10 @@ static int64_t y_of(const struct chart *chart, uint64_t milli)
     return TOP + HEIGHT - (int64_t)(height > HEIGHT ? HEIGHT : height);
 }
 
-static uint64_t line_of(const struct hr_sim_told *told, const struct hr_rule *rule)
+static uint64_t line_of(const struct hr_rule *rule, uint64_t domains)
 {
     static const uint64_t seconds[] = {
         [HR_HOUR] = 3600, [HR_DAY] = 86400, [HR_WEEK] = 604800, [HR_MONTH] = 2592000, [HR_YEAR] = 31536000};
-    uint64_t domains = told->outcome->domains;
     if (rule->algorithm == HR_CONCURRENCY) {
         return 0;
     }
@@ -270,7 +277,10 @@ static uint64_t line_of(const struct hr_sim_told *told, const struct hr_rule *ru
 static struct chart make_chart(const struct hr_sim_told *told, uint32_t index)
 {
     struct chart chart = {.told = told, .timeline = &told->outcome->timelines[index], .top = 1};
-    chart.line_milli = line_of(told, &told->options->limits->limits[chart.timeline->limit].rule);
+    chart.limit = &told->options->limits->limits[chart.timeline->limit];
+    chart.is_capped =
+        chart.limit->scope == HR_SCOPE_GLOBAL && told->options->shape.regions > 1 && told->options->shape.nodes > 1;
+    chart.line_milli = line_of(&chart.limit->rule, chart.is_capped ? 1 : told->outcome->domains);
     uint64_t offered = 0, max = 0;
     for (uint32_t i = 0; i < HR_SIM_SLOTS; i++) {
         uint64_t admitted = per_second_milli(&chart, chart.timeline->slots[i].admitted);
@@ -278,6 +288,9 @@ static struct chart make_chart(const struct hr_sim_told *told, uint32_t index)
         max = admitted > max ? admitted : max;
     }
     uint64_t usual = 3 * (offered / HR_SIM_SLOTS); /* bursts of what was offered may be cut off: nothing else is */
+    if (chart.line_milli > 0 && usual > 3 * chart.line_milli) {
+        usual = 3 * chart.line_milli; /* lest what is denied flatten what is admitted */
+    }
     max = usual > max ? usual : max;
     if (chart.line_milli < 3 * max) { /* a line far above all that was asked would flatten the rest */
         max = chart.line_milli > max ? chart.line_milli : max;
@@ -323,6 +336,76 @@ static void put_area(const struct chart *chart, bool admitted, FILE *out)
                   admitted ? "accent" : "offered", admitted ? " opacity=\".85\"" : "");
 }
 
+/* What the first so many regions have admitted, or all of them. */
+static uint64_t admitted_by(const struct hr_sim_slot *slot, uint32_t regions)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < regions; i++) {
+        sum += slot->of_region[i];
+    }
+    return sum;
+}
+
+/* One region's part of what was admitted, on top of those before it. */
+static void put_part(const struct chart *chart, uint32_t region, FILE *out)
+{
+    (void)fprintf(out, "<path class=\"share\" d=\"M" TENTHS " " TENTHS, AS_TENTHS((int64_t)LEFT),
+                  AS_TENTHS((int64_t)TOP + HEIGHT));
+    for (int64_t i = 0; i < HR_SIM_SLOTS; i++) {
+        int64_t y = y_of(chart, per_second_milli(chart, admitted_by(&chart->timeline->slots[i], region + 1)));
+        (void)fprintf(out, "V" TENTHS "H" TENTHS, AS_TENTHS(y), AS_TENTHS(LEFT + WIDTH * (i + 1) / HR_SIM_SLOTS));
+    }
+    for (int64_t i = HR_SIM_SLOTS; i-- > 0;) {
+        int64_t y = y_of(chart, per_second_milli(chart, admitted_by(&chart->timeline->slots[i], region)));
+        (void)fprintf(out, "V" TENTHS "H" TENTHS, AS_TENTHS(y), AS_TENTHS(LEFT + WIDTH * i / HR_SIM_SLOTS));
+    }
+    (void)fprintf(out, "Z\" fill=\"var(--r%u)\"><title>%s</title></path>", region, hr_sim_region_name(region));
+}
+
+static void put_admitted(const struct chart *chart, FILE *out)
+{
+    if (!chart->is_capped) {
+        put_area(chart, true, out);
+        return;
+    }
+    for (uint32_t region = 0; region < chart->told->options->shape.regions; region++) {
+        put_part(chart, region, out);
+    }
+}
+
+/* Of what could be admitted: as much as the cap allows, or as was asked where that is less; in tenths of a per cent.
+ * How far beyond the definition the worst interval was, seen by slots: within one, what comes and what is refilled are
+ * one.
+ */
+static void put_figures(const struct chart *chart, FILE *out)
+{
+    const struct hr_rule *rule = &chart->limit->rule;
+    uint64_t slot_ms = (uint64_t)(chart->told->options->lasts_ns / HR_SIM_SLOTS / HR_NS_PER_MS) + 1;
+    uint64_t refill = chart->line_milli * slot_ms, debt = 0, worst = 0, admitted = 0, possible = 0;
+    uint64_t full = rule->capacity * 1000000, room = full;
+    for (uint32_t i = 0; i < HR_SIM_SLOTS; i++) {
+        const struct hr_sim_slot *slot = &chart->timeline->slots[i];
+        uint64_t offered = slot->offered * 1000000, taken = slot->admitted * 1000000;
+        debt = debt + taken > refill ? debt + taken - refill : 0;
+        worst = debt > worst ? debt : worst;
+        room += refill;
+        uint64_t could = offered < room ? offered : room;
+        possible += could;
+        room = room - could < full ? room - could : full;
+        admitted += taken;
+    }
+    uint64_t used = possible == 0 ? 1000 : admitted / (possible / 1000 + (possible < 1000));
+    (void)fprintf(out,
+                  "<div class=\"figures\"><span><b data-figure=\"utilisation\">%" PRIu64 ".%" PRIu64
+                  " %%</b>of what the cap allows of what was offered</span><span><b data-figure=\"overshoot\">%" PRIu64
+                  "</b>beyond rate and burst, at worst</span>",
+                  used / 10, used % 10, worst > full ? (worst - full) / 1000000 : 0);
+    for (uint32_t i = 0; i < chart->told->options->shape.regions; i++) {
+        (void)fprintf(out, "<span><i style=\"background:var(--r%u)\"></i>%s</span>", i, hr_sim_region_name(i));
+    }
+    (void)fputs("</div>", out);
+}
+
 static void put_line(const struct chart *chart, FILE *out)
 {
     if (chart->line_milli == 0 || chart->line_milli > chart->top * 1000) {
@@ -350,7 +433,7 @@ static void put_phases(const struct hr_sim_told *told, FILE *out)
 
 static void put_caption(const struct chart *chart, FILE *out)
 {
-    const struct hr_limit *limit = &chart->told->options->limits->limits[chart->timeline->limit];
+    const struct hr_limit *limit = chart->limit;
     const struct hr_rule *rule = &limit->rule;
     uint64_t offered = 0, admitted = 0;
     for (uint32_t i = 0; i < HR_SIM_SLOTS; i++) {
@@ -359,11 +442,15 @@ static void put_caption(const struct chart *chart, FILE *out)
     }
     (void)fputs("<h3>", out);
     put_text(limit->name, out);
-    (void)fprintf(out, "</h3><p class=\"soft\">%s, at most ", hr_algorithm_name(rule->algorithm));
+    (void)fprintf(out, "</h3><p class=\"soft\">%s%s, at most ", chart->is_capped ? "a cap over all regions, " : "",
+                  hr_algorithm_name(rule->algorithm));
     put_whole(rule->capacity, out);
     if (chart->line_milli > 0) {
-        (void)fprintf(out, ", for long %" PRIu64 ".%" PRIu64 "/s in all %u places", chart->line_milli / 1000,
-                      chart->line_milli % 1000 / 100, chart->told->outcome->domains);
+        (void)fprintf(out, ", for long %" PRIu64 ".%" PRIu64 "/s", chart->line_milli / 1000,
+                      chart->line_milli % 1000 / 100);
+        if (!chart->is_capped && chart->told->outcome->domains > 1) {
+            (void)fprintf(out, " in all %u places", chart->told->outcome->domains);
+        }
     }
     (void)fputs("; offered ", out);
     put_whole(offered, out);
@@ -377,12 +464,15 @@ static void put_chart(const struct hr_sim_told *told, uint32_t index, FILE *out)
     const struct chart chart = make_chart(told, index);
     (void)fputs("<section class=\"card timeline\">", out);
     put_caption(&chart, out);
+    if (chart.is_capped && chart.line_milli > 0) {
+        put_figures(&chart, out);
+    }
     (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"offered and admitted over time\">",
                   (LEFT + WIDTH + 60) / 10, (TOP + HEIGHT + 60 + LANES * LANE + 160) / 10);
+    put_area(&chart, false, out);
     put_shade(told, out);
     put_axes(&chart, out);
-    put_area(&chart, false, out);
-    put_area(&chart, true, out);
+    put_admitted(&chart, out);
     put_line(&chart, out);
     put_phases(told, out);
     put_lanes(told, out);
@@ -392,9 +482,10 @@ static void put_chart(const struct hr_sim_told *told, uint32_t index, FILE *out)
 static void put_charts(const struct hr_sim_told *told, FILE *out)
 {
     (void)fputs("<h2>Timelines</h2><p class=\"soft\">Of each limit the counter that most requests touch, in cost a "
-                "second.</p><div class=\"legend\" style=\"margin-top:10px\">"
+                "second. What was offered beyond the top of a chart is cut off.</p><div class=\"legend\" "
+                "style=\"margin-top:10px\">"
                 "<span><i style=\"background:var(--offered)\"></i>offered</span>"
-                "<span><i style=\"background:var(--accent)\"></i>admitted</span>"
+                "<span><i style=\"background:var(--accent)\"></i>admitted; of a cap by region</span>"
                 "<span><i style=\"background:var(--cap);height:3px;vertical-align:4px\"></i>what the definition allows "
                 "for long</span><span><i style=\"background:var(--shade);opacity:.4\"></i>faults</span>",
                 out);

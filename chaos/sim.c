@@ -291,9 +291,22 @@ static void deliver(struct hr_sim *sim, const struct hr_sim_packet *packet)
 
 /* --- a run --- */
 
+/* A node that is alone in its region has the whole of every limit. */
+static uint32_t count_cap_regions(const struct hr_sim *sim)
+{
+    const struct hr_limits_file *limits = sim->options->limits;
+    for (uint32_t i = 0; i < limits->limit_count && sim->bounds != NULL; i++) {
+        if (limits->limits[i].scope == HR_SCOPE_GLOBAL && sim->options->shape.regions > 1) {
+            return sim->options->shape.regions;
+        }
+    }
+    return 0;
+}
+
 static void name_members(struct hr_sim *sim)
 {
     const struct hr_sim_options *options = sim->options;
+    uint32_t cap_regions = count_cap_regions(sim);
     for (uint32_t i = 0; i < sim->node_count; i++) {
         struct hr_sim_member *member = &sim->members[i];
         hr_sim_place_print((struct hr_sim_place){HR_SIM_PLACE_NODE, i}, options->shape, member->name);
@@ -301,6 +314,7 @@ static void name_members(struct hr_sim *sim)
         member->node.config = (struct hr_sim_node_config){
             .name = member->name,
             .is_alone = sim->bounds == NULL,
+            .cap_regions = cap_regions,
             .peer_count = sim->node_count,
             .peers = (const char(*)[HR_SIM_PLACE_BYTES_MAX])sim->names,
             .seed = options->seed,

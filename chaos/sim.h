@@ -49,7 +49,8 @@ extern const char *const hr_phase_names[HR_PHASE_COUNT];
 #define HR_SIM_SLOTS 240
 
 struct hr_sim_slot {
-    uint64_t offered, admitted; /* costs */
+    uint64_t offered, admitted;             /* costs */
+    uint64_t of_region[HR_SIM_REGIONS_MAX]; /* of what was admitted, that by each region */
 };
 
 /* The counter of a limit that most requests touch, over all domains together. */

@@ -211,10 +211,12 @@ static void act_on_decision(struct hr_sim *sim, uint32_t slot)
 static void count_on_timelines(struct hr_sim *sim, const struct hr_sim_query *ask, bool allowed)
 {
     uint64_t cost = sim->universe->shapes[ask->shape].cost;
+    uint32_t region = hr_sim_region_of(sim->options->shape, ask->node);
     for (unsigned watch = sim->watch[ask->shape]; watch != 0; watch &= watch - 1) {
         struct hr_sim_slot *slot = &sim->outcome->timelines[__builtin_ctz(watch)].slots[sim->slot];
         slot->offered += cost;
         slot->admitted += allowed ? cost : 0;
+        slot->of_region[region] += allowed ? cost : 0;
     }
 }
 

@@ -196,12 +196,16 @@ static void set_link(struct hr_sim *sim, uint32_t from, uint32_t to)
 {
     struct hr_sim_link *link = hr_net_link(sim->net, from, to);
     bool was_clogged = link->clogs > 0;
+    uint64_t was_narrow = link->bytes_per_s;
     *link = sim->links[from * sim->node_count + to];
     for (uint32_t i = 0; i < sim->active_count; i++) {
         const struct hr_striking *striking = &sim->schedule->all[sim->active[i]];
         if (is_on_link(striking, sim->options->shape, from, to)) {
             add_to_link(link, striking);
         }
+    }
+    if (was_narrow != 0 && (link->bytes_per_s == 0 || link->bytes_per_s > was_narrow)) {
+        hr_net_widen(sim->net, from, to, sim->at);
     }
     if (was_clogged && link->clogs == 0) {
         hr_net_unclog(sim->net, from, to, sim->at);

@@ -20,6 +20,16 @@ fi
 sim --seed 1 --regions 1 --nodes 3
 # Two nodes of a region are gone at once, and a third comes and goes.
 sim --seed 8 --regions 2 --nodes 3
+# A call comes to its owner seconds after its node has given up on it.
+sim --seed 71885003992695
+# A request waits for the store while its partition moves away.
+sim --seed 104372000260136
+sim --seed 104372000260416
+# A narrow link is wide again, and what has queued up on it must not take as long as before.
+sim --seed 139556372348932
+# Caps over all regions.
+sim --seed 1 --regions 3 --nodes 2 --caps
+sim --seed 2 --regions 2 --nodes 2 --caps
 
 tried=0
 while [ "$tried" -lt "$seeds" ]; do

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/defect.h"
 #include "limiter/stakes.h"
 #include "storage/le.h"
 
@@ -85,11 +86,12 @@ const struct hr_cap_rule *hr_cap_rules_find(const struct hr_cap_rules *rules, ui
 
 static void fill_lend(const struct hr_cap_rules *rules, const struct hr_cap_rule *rule, struct hr_cap_limit *limit)
 {
+    uint32_t wholes = hr_defect(CAP_WHOLE) ? rules->region_count : 1, parts = hr_defect(CAP_PART) ? 8 : 1;
     const struct hr_lend_numbers numbers = {
-        .rate = rule->rate,
+        .rate = rule->rate * wholes / parts,
         .period_ns = rule->period_ns,
-        .burst = rule->total,
-        .reserve_permille = rule->reserve_permille,
+        .burst = rule->total * wholes / parts,
+        .reserve_permille = hr_defect(CAP_LENT) ? 0 : rule->reserve_permille,
         .slack_permille = rule->slack_permille,
     };
     hr_lend_rule_init(&limit->lend, &numbers, rules->region_count, rules->weights);

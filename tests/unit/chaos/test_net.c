@@ -145,6 +145,31 @@ static void a_narrow_link_takes_its_time_for_each_byte(void **state)
     hr_net_free(net);
 }
 
+static void what_queued_up_on_a_narrow_link_goes_on_at_once_when_it_is_wide_again(void **state)
+{
+    (void)state;
+    const enum hr_lane lanes[] = {HR_LANE_GOSSIP, HR_LANE_PEER};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct hr_net *net = hr_net_new(2, SEED);
+        *hr_net_link(net, 0, 1) = (struct hr_sim_link){.delay_ns = HR_NS_PER_MS, .bytes_per_s = 40};
+        send_all(net, lanes[i]); /* for 200 s of this link */
+        hr_net_link(net, 0, 1)->bytes_per_s = 0;
+        hr_net_widen(net, 0, 1, 2 * HR_NS_PER_S);
+        struct hr_sim_packet packet;
+        uint32_t early = 0;
+        while (hr_net_deadline(net) < 2 * HR_NS_PER_S && hr_net_receive(net, hr_net_deadline(net), &packet)) {
+            early++;
+        }
+        assert_in_range(early, 10, 30);
+        struct received received = receive_all(net);
+        assert_int_equal(received.count, COUNT - early);
+        assert_int_equal(received.out_of_order + received.twice, 0);
+        assert_int_equal(received.first_at, 2 * HR_NS_PER_S + HR_NS_PER_MS);
+        assert_true(hr_net_deadline(net) == INT64_MAX);
+        hr_net_free(net);
+    }
+}
+
 static void a_node_that_dies_takes_its_packets_along(void **state)
 {
     (void)state;
@@ -176,6 +201,7 @@ int main(void)
         cmocka_unit_test(a_cut_is_of_one_direction_and_loses_what_is_under_way),
         cmocka_unit_test(a_clog_holds_everything_back_and_then_lets_it_go),
         cmocka_unit_test(a_narrow_link_takes_its_time_for_each_byte),
+        cmocka_unit_test(what_queued_up_on_a_narrow_link_goes_on_at_once_when_it_is_wide_again),
         cmocka_unit_test(a_node_that_dies_takes_its_packets_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
