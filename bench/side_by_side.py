@@ -1,280 +1,290 @@
 #!/usr/bin/env python3
 """A node beside what it is measured against, in one run on one machine; the ratios are what counts.
 
-usage: side_by_side.py BUILD [--rounds N] [--seconds S]
+usage: side_by_side.py BUILD [--sections A,B...] [--rounds N] [--seconds S] [--keys N] [--keys-many N] [--markdown FILE]
 
-Unpipelined, 50 connections: headroomd beside bench/echo_uv.c, a bare libuv server that sends the same bytes.
-Pipelined, 50 connections with 64 requests in flight on each, a million random keys, one token bucket, detail off:
-headroomd beside Redis, by redis-benchmark: INCR, and a GCRA script (gcra.lua) under EVALSHA. Each also with the limit's
-durability periodic and reserved, the data on disk. Redis is left out where redis-server or redis-benchmark is not in
-PATH; it is started by hand, on a port of its own, without persistence.
+Headroom under each durability; a bare libuv server that sends the same bytes (echo_uv.c); Redis, by INCR and by a GCRA
+script (gcra.lua) under EVALSHA; throttlecrab by its RESP; Gubernator by gRPC. One client for all (load.c): the same
+keys, connections and depth. What is not installed is left out with a word; throttlecrab and Gubernator are built once,
+in a temporary folder, where cargo and go are there to do it. Each server has processor 0, the client processor 1.
 
-Servers run on processor 0 and the client on processor 1. All take turns in each round, after one that is not counted;
-numbers are medians of the rounds, with the least and the most. A ratio is the median of the ratios of each round, so
-that what disturbs a round disturbs both sides. The processor time of the server is what a request costs it, and hardly
-depends on what else the machine does.
+All take turns in each round, after one that is not counted; numbers are medians of the rounds, with the least and the
+most. A ratio is the median of the ratios of each round, so that what disturbs a round disturbs both sides.
+
+--markdown puts the result between the two marks in FILE (docs/BENCHMARKS.md), whole or not at all.
 """
 import argparse
 import contextlib
-import csv
-import io
 import json
 import os
 import pathlib
-import shutil
 import signal
-import socket
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-KEYS = 1_000_000
-CONNECTIONS = 50
-PIPELINE = 64
-FILL_REQUESTS = 5 * KEYS  # nearly every key has a counter then
-START_S = 10
-STOP_S = 30
-BENCH = pathlib.Path(__file__).resolve().parent
-DURABILITIES = ("memory", "periodic", "reserved")
+import cost
+import peers
+from lab import (CLIENT_CPU, Load, alternate, machine, median, note, rate_table, ratio, spread, table, verdict)
 
-# So slow that a counter once spent from stays alive: a full one is forgotten, and its next request is its first again.
-LIMITS = """limits:
-  - {{name: key-day, key: [api_key], algorithm: token_bucket, rate: 1000/d, burst: 1000, durability: {durability}}}
-"""
-NODE = """node: {{name: bench, region: here, data: {data}, workers: 1}}
-listen: {{rpc: "127.0.0.1:{port}"}}
-limits: {limits}
-memory: {{counters: 2M, reserved: 2M}}
-"""
-# The bytes that `headroom bench` sends, with msgid 0 and key 0.
-REQUEST = (b"\x94\x00\xce\0\0\0\0\xa5check\x91"
-           b"\x82\xaaattributes\x81\xa7api_key\xabk0000000000\xa6detail\xc2")
+CONNECTIONS, DEPTH = 50, 64
+MEMORY = "headroomd, memory"
+BEGIN, END = "<!-- side_by_side.py: begin -->\n", "<!-- side_by_side.py: end -->\n"
+
+# (who, least ratio of Headroom's rate to theirs)
+UNPIPELINED = (("libuv echo", 0.95), ("redis, INCR", 1), ("redis, GCRA by EVALSHA", 1), ("throttlecrab", 1),
+               ("gubernator", 1))
+PIPELINED = (("libuv echo", 0.6), ("redis, INCR", 2.5), ("redis, GCRA by EVALSHA", 10), ("throttlecrab", 3),
+             ("gubernator", 20))
+BATCHED = (("gubernator", 3),)
+DURABLE = (("headroomd, periodic", 0.9), ("headroomd, reserved", 0.8))
 
 
-class Server:
-    """A program on processor 0, on a port of loopback."""
+class Lab:
+    """Where the servers of a section live, all stopped at its end."""
 
-    def __init__(self, name, port, argv):
-        self.name, self.port = name, port
-        self.process = subprocess.Popen(["taskset", "-c", "0", *map(str, argv)],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return
-            except OSError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    self.stop()
-                    sys.exit(f"side_by_side: {name} does not start")
-                time.sleep(0.02)
+    def __init__(self, options):
+        self.build = options.build.resolve()
+        self.rounds, self.seconds = options.rounds, options.seconds
+        self.keys, self.keys_many = options.keys, options.keys_many
+        self.servers = contextlib.ExitStack()
 
-    def cpu_ns(self):
-        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+    def __enter__(self):
+        self.folder = pathlib.Path(self.servers.enter_context(tempfile.TemporaryDirectory(prefix="headroom-bench-")))
+        return self
 
-    def ask(self, request):
-        """One request, and what the server has sent half a second later."""
-        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-            connection.sendall(request)
-            time.sleep(0.5)
-            return connection.recv(4096)
+    def __exit__(self, *_):
+        self.servers.close()
 
-    @contextlib.contextmanager
-    def turn(self):
-        """The others stand still meanwhile: what a store has yet to write would be paid by them."""
-        self.process.send_signal(signal.SIGCONT)
-        yield
-        self.process.send_signal(signal.SIGSTOP)
+    def keep(self, server):
+        self.servers.callback(server.stop)
+        return server
 
-    def stop(self):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
+    def load(self, name, server, tongue, request, **more):
+        shape = {"keys": self.keys, "connections": CONNECTIONS, "depth": DEPTH, **more}
+        return Load(name, server, tongue, request, tool=self.build / "bench" / "load", folder=self.folder, **shape)
+
+    def node(self, durability, counters):
+        return self.keep(peers.start_headroom(self.build, self.folder, durability, counters))
+
+    def alternate(self, loads, during=None):
+        return alternate(loads, self.rounds, self.seconds, during)
+
+
+# --- who there is ---
+
+def headroom_loads(lab):
+    nodes = [lab.node(durability, 2 * lab.keys) for durability in peers.DURABILITIES]
+    loads = [lab.load(node.name, node, "rpc", peers.check()) for node in nodes]
+    echo, tongue = peers.start_echo(lab.build, lab.folder, nodes[0])
+    return loads, lab.load("libuv echo", lab.keep(echo), tongue, peers.check())
+
+
+def redis_loads(lab):
+    if not peers.is_there("redis-server"):
+        return []
+    redis = lab.keep(peers.start_redis(lab.folder))
+    return [lab.load("redis, INCR", redis, "resp", peers.INCR),
+            lab.load("redis, GCRA by EVALSHA", redis, "resp", peers.gcra(redis))]
+
+
+def gubernator_load(lab, count, **more):
+    server = lab.keep(peers.start_gubernator(lab.keys))
+    return lab.load("gubernator", server, "grpc", peers.get_rate_limits(count), **more)
+
+
+def all_loads(lab):
+    loads, echo = headroom_loads(lab)
+    loads += redis_loads(lab)
+    if peers.is_there("throttlecrab-server"):
+        loads.append(lab.load("throttlecrab", lab.keep(peers.start_throttlecrab(lab.keys)), "resp", peers.THROTTLE))
+    batch = None
+    if peers.is_there("gubernator"):
+        loads.append(gubernator_load(lab, 1))
+        batch = loads[-1].named("gubernator", request=peers.get_rate_limits(peers.BATCH), depth=1)
+    for load in loads:
+        (batch if load.name == "gubernator" else load).fill()
+    return [echo, *loads], batch
+
+
+# --- sections ---
+
+def short(name):
+    return name.removeprefix("headroomd, ")
+
+
+def ratio_row(results, one, other, least):
+    values, costs = ratio(results, one, other), ratio(results, one, other, "cost_ns")
+    return (f"{short(one)} / {short(other)}", spread(values, ".2f"), f"at least {least}",
+            verdict(median(values), least=least), spread(costs, ".2f"))
+
+
+def ratio_rows(results, targets):
+    pairs = [(MEMORY, other, least) for other, least in targets] + [(one, MEMORY, least) for one, least in DURABLE]
+    return [ratio_row(results, *pair) for pair in pairs if pair[0] in results and pair[1] in results]
+
+
+def at_half(lab, loads, results):
+    """Each at half of its own peak, open loop."""
+    paced = [load.named(load.name, rate=max(1, round(median([seen.per_second for seen in results[load.name]]) / 2)))
+             for load in loads]
+    seen = lab.alternate(paced)
+    text = table(("at half of its peak", "checks/s", "p50 us", "p99 us", "p99.9 us"),
+                 [(load.name, f"{load.rate:,}",
+                   *(spread([getattr(each, what) for each in seen[load.name]]) for what in ("p50", "p99", "p99_9")))
+                  for load in paced])
+    return text, seen
+
+
+def latency_rows(seen):
+    rows = []
+    if "redis, INCR" in seen:
+        values = ratio(seen, MEMORY, "redis, INCR", "p99")
+        rows.append(("p99 at half the peak, memory / redis, INCR", spread(values, ".2f"), "at most 1",
+                     verdict(median(values), most=1), ""))
+    for name, rounds in seen.items():
+        if name.startswith("headroomd"):
+            values = [each.p99_9 / max(each.p99, 1) for each in rounds]
+            rows.append((f"p99.9 / p99 at half the peak, {short(name)}", spread(values, ".2f"), "at most 3",
+                         verdict(median(values), most=3), ""))
+    return rows
+
+
+RATIO_HEADS = ("ratio of the rates", "", "target", "", "of the server's time")
+
+
+def beside(lab, title, loads, targets):
+    results = lab.alternate(loads)
+    latencies, seen = at_half(lab, loads, results)
+    rows = ratio_rows(results, targets) + latency_rows(seen)
+    return "\n".join((f"### {title}\n", rate_table(results), latencies, table(RATIO_HEADS, rows), ahead(results, seen)))
+
+
+def ahead(results, seen):
+    """In what a peer is better than Headroom, said in words."""
+    lines = []
+    for name in results:
+        if name.startswith("headroomd") or name == "libuv echo":
+            continue
+        at = [f"{what.replace('_', '.')} at half of its own peak" for what in ("p50", "p99", "p99_9")
+              if median(ratio(seen, name, MEMORY, what)) < 1]
+        if median(ratio(results, name, MEMORY)) > 1:
+            at.append("checks a second")
+        if median(ratio(results, name, MEMORY, "cost_ns")) < 1:
+            at.append("processor time for a check")
+        if at:
+            lines.append(f"{name} ({', '.join(at)})")
+    return f"Ahead of Headroom: {'; '.join(lines) or 'nobody, in these numbers'}.\n"
+
+
+def section_peers(lab):
+    loads, batch = all_loads(lab)
+    single = [load.named(load.name, depth=1) for load in loads]
+    yield beside(lab, f"One request at a time, {CONNECTIONS} connections, {lab.keys:,} keys", single, UNPIPELINED)
+    yield beside(lab, f"{DEPTH} deep, {CONNECTIONS} connections, {lab.keys:,} random keys", loads, PIPELINED)
+    many = loads[1].named(MEMORY, request=peers.check_many(), depth=1)
+    results = lab.alternate([many, *([batch] if batch else [])])
+    yield "\n".join((f"### Batches of {peers.BATCH:,}, one at a time on each of {CONNECTIONS} connections\n",
+                     rate_table(results), table(RATIO_HEADS, ratio_rows(results, BATCHED))))
+
+
+def section_memory(lab):
+    """Each filled alone, then stopped."""
+    many = lab.keys_many
+    starts = [(MEMORY, "rpc", peers.check(), lambda: peers.start_headroom(lab.build, lab.folder, "memory", many))]
+    if peers.is_there("redis-server"):
+        starts.append(("redis, INCR", "resp", peers.INCR, lambda: peers.start_redis(lab.folder)))
+    if peers.is_there("throttlecrab-server"):
+        starts.append(("throttlecrab", "resp", peers.THROTTLE, lambda: peers.start_throttlecrab(many // 2)))
+    if peers.is_there("gubernator"):
+        starts.append(("gubernator", "grpc", peers.get_rate_limits(peers.BATCH),
+                       lambda: peers.start_gubernator(many // 2)))
+    rows = []
+    for name, tongue, request, start in starts:
+        server = start()
         try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            depth = 1 if tongue == "grpc" else DEPTH
+            lab.load(name, server, tongue, request, keys=many, depth=depth).fill()
+            used = server.memory_bytes()
+            rows.append((name, f"{used / (1 << 20):,.0f}", f"{used / many:.1f}"))
+        finally:
+            server.stop()
+    yield f"### Memory, {many:,} keys\n\n" + table(("", "resident MiB", "bytes a key"), rows)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def restarted(lab, name, start, request, tongue, restored):
+    """Filled, stopped and started again: how long until the first right answer. restored: how many keys it has then."""
+    many = lab.keys_many
+    server = start()
+    try:
+        lab.load(name, server, tongue, request, keys=many).fill()
+    finally:
+        stopped_s = server.stop()
+    server = start()
+    try:
+        return name, f"{stopped_s:.1f}", f"{server.started_after_s:.1f}", f"{restored(server):,}"
+    finally:
+        server.stop()
 
 
-def client(argv):
-    done = subprocess.run(["taskset", "-c", "1", *map(str, argv)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"side_by_side: {argv[0]}: {done.stderr.strip()}")
-    return done.stdout
+def restored_counters(lab, server):
+    argv = [lab.build / "headroom", "status", "--json", "--node", f"127.0.0.1:{server.port}"]
+    return json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)["restored"]
 
 
-class HeadroomLoad:
-    def __init__(self, build, server, pipeline):
-        self.name, self.server, self.errors = server.name, server, 0
-        self.argv = [build / "headroom", "bench", "--json", "--timeout", "60s", "--keys", KEYS,
-                     "--connections", CONNECTIONS, "--pipeline", pipeline, "--node", f"127.0.0.1:{server.port}"]
-
-    def warm_up(self, seconds):
-        self.run(seconds)
-
-    def run(self, seconds):
-        result = json.loads(client([*self.argv, "--seconds", seconds]))
-        self.errors += result["errors"]
-        us = result["latency_us"]
-        decided = result["requests"] - result["errors"]  # an error is no decision: it does not count
-        return decided, decided / result["seconds"], (us["p50"], us["p99"], us["p99_9"])
-
-    def fill(self):
-        client([*self.argv, "--requests", FILL_REQUESTS])
+def section_start(lab):
+    rows = [restarted(lab, "headroomd, periodic",
+                      lambda: peers.start_headroom(lab.build, lab.folder, "periodic", lab.keys_many), peers.check(),
+                      "rpc", lambda server: restored_counters(lab, server))]
+    if peers.is_there("redis-server"):
+        rows.append(restarted(lab, "redis, INCR, by its snapshot",
+                              lambda: peers.start_redis(lab.folder, "--save", "100000 1"), peers.INCR, "resp",
+                              lambda server: int(server.ask(b"DBSIZE\r\n")[1:])))
+    yield (f"### Stop and start with {lab.keys_many:,} keys in the store\n\n" +
+           table(("", "clean stop s", "until it answers s", "keys restored"), rows))
 
 
-class RedisLoad:
-    def __init__(self, name, server, command):
-        self.name, self.server, self.command = name, server, command
-        self.per_second, self.errors = 100_000, 0
-
-    def warm_up(self, seconds):
-        for _ in range(2):
-            self.per_second = self.run(seconds)[1]
-
-    def run(self, seconds):
-        count = max(CONNECTIONS * PIPELINE, int(self.per_second * seconds))
-        text = client(["redis-benchmark", "-p", self.server.port, "-c", CONNECTIONS, "-P", PIPELINE, "-r", KEYS,
-                       "-n", count, "--csv", *self.command])
-        row = next(csv.DictReader(io.StringIO(text)))
-        us = [round(float(row[f"{quantile}_latency_ms"]) * 1000) for quantile in ("p50", "p99")]
-        return count, float(row["rps"]), (*us, None)
+SECTIONS = {"peers": section_peers, "memory": section_memory, "start": section_start, "size": cost.section_size,
+            "limits": cost.section_limits, "disturbed": cost.section_disturbed}
 
 
-def start_node(build, folder, durability):
-    data = folder / durability
-    data.mkdir()
-    port = free_port()
-    (data / "limits.yaml").write_text(LIMITS.format(durability=durability))
-    (data / "node.yaml").write_text(NODE.format(data=data, port=port, limits=data / "limits.yaml"))
-    return Server(f"headroomd, {durability}", port, [build / "headroomd", "--config", data / "node.yaml"])
+def run_section(section, options):
+    """Its texts. One that fails says so in its place, and the others go on."""
+    try:
+        with Lab(options) as lab:
+            yield from section(lab)
+    except RuntimeError as error:
+        yield f"Failed: {error}\n"
 
 
-def start_echo(build, folder, node):
-    answer = folder / "answer"
-    answer.write_bytes(node.ask(REQUEST))
-    port = free_port()
-    return Server("libuv echo", port, [build / "bench" / "echo_uv", port, len(REQUEST), answer])
-
-
-def start_redis():
-    port = free_port()
-    return Server("redis", port, ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-                                  "--appendonly", "no"])
-
-
-def redis_loads(server):
-    script = (BENCH / "gcra.lua").read_bytes()
-    loaded = server.ask(b"*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n" % (len(script), script))
-    sha = loaded.split(b"\r\n")[1].decode()
-    gcra = ["EVALSHA", sha, "1", "gcra:__rand_int__", "1000", "86400", "1000", "1"]
-    tried = server.ask((" ".join(gcra) + "\r\n").encode())
-    if not tried.startswith(b"*4\r\n:1\r\n"):
-        sys.exit(f"side_by_side: the GCRA script fails: {tried!r}")
-    return [RedisLoad("redis, INCR", server, ["INCR", "incr:__rand_int__"]),
-            RedisLoad("redis, GCRA by EVALSHA", server, gcra)]
-
-
-def run_rounds(loads, rounds, seconds):
-    """For each load its rounds: (requests a second, server ns a request, quantiles in us)."""
-    results = {load.name: [] for load in loads}
-    for load in loads:
-        with load.server.turn():
-            load.warm_up(seconds)
-    for _ in range(rounds):
-        for load in loads:
-            with load.server.turn():
-                before = load.server.cpu_ns()
-                count, per_second, quantiles = load.run(seconds)
-                results[load.name].append((per_second, (load.server.cpu_ns() - before) / count, quantiles))
-    for load in loads:
-        if load.errors > 0:
-            print(f"{load.name}: {load.errors} requests were answered by an error")
-    return results
-
-
-def spread(values, form):
-    return f"{statistics.median(values):{form}} ({min(values):{form}}-{max(values):{form}})"
-
-
-def print_loads(title, results):
-    print(f"\n{title}\n{'':24} {'requests/s':>28} {'server ns/request':>26} "
-          f"{'p50 us':>8} {'p99 us':>8} {'p99.9 us':>9}")
-    for name, rounds in results.items():
-        per_second, cost, quantiles = zip(*rounds)
-        row = [statistics.median(values) if None not in values else None for values in zip(*quantiles)]
-        p50, p99, p999 = ("-" if value is None else f"{value:.0f}" for value in row)
-        print(f"{name:24} {spread(per_second, '.0f'):>28} {spread(cost, '.0f'):>26} {p50:>8} {p99:>8} {p999:>9}")
-
-
-def print_ratio(results, name, base, target):
-    if name not in results or base not in results:
-        return
-    pairs = list(zip(results[name], results[base]))
-    ratio = [one[0] / other[0] for one, other in pairs]
-    cost = [one[1] / other[1] for one, other in pairs]
-    verdict = "met" if statistics.median(ratio) >= target else "MISSED"
-    print(f"  {name} / {base}: {spread(ratio, '.2f')}, at least {target}: {verdict}; "
-          f"server time {spread(cost, '.2f')}")
-
-
-def print_ratios(results, base, targets):
-    print("  ratios of requests/s, and of the server's time for each:")
-    for other, target in targets:
-        print_ratio(results, base, other, target)
-    for durability, target in (("periodic", 0.9), ("reserved", 0.8)):
-        print_ratio(results, f"headroomd, {durability}", base, target)
-
-
-def print_machine():
-    model = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
-    print(f"{time.strftime('%Y-%m-%d')}, {len(model)} cores of {model[0]}, Linux {os.uname().release}, "
-          f"load {' '.join(open('/proc/loadavg').read().split()[:3])}")
+def put_into(path, text):
+    page = path.read_text()
+    head, rest = page.split(BEGIN)
+    path.write_text(head + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build", type=pathlib.Path, help="a release build, with the target echo_uv")
+    parser.add_argument("build", type=pathlib.Path, help="a release build, with the targets load and echo_uv")
+    parser.add_argument("--sections", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=2, help="of each load in each round")
+    parser.add_argument("--seconds", type=int, default=1, help="of each load in each round")
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--keys-many", type=int, default=10_000_000, help="where the cost of many keys is measured")
+    parser.add_argument("--markdown", type=pathlib.Path, help="also put the result into this file, between the marks")
     options = parser.parse_args()
-    build = options.build.resolve()
-    print_machine()
-    with tempfile.TemporaryDirectory(prefix="headroom-bench-") as folder, contextlib.ExitStack() as servers:
-
-        def keep(server):
-            servers.callback(server.stop)
-            return server
-
-        folder = pathlib.Path(folder)
-        nodes = [keep(start_node(build, folder, durability)) for durability in DURABILITIES]
-        echo = keep(start_echo(build, folder, nodes[0]))
-        pipelined = [HeadroomLoad(build, node, PIPELINE) for node in nodes]
-        for load in pipelined:
-            with load.server.turn():
-                load.fill()
-        unpipelined = [HeadroomLoad(build, server, 1) for server in (echo, *nodes)]
-        results = run_rounds(unpipelined, options.rounds, options.seconds)
-        print_loads(f"unpipelined, {CONNECTIONS} connections", results)
-        print_ratios(results, "headroomd, memory", [("libuv echo", 0.9)])
-        if shutil.which("redis-server") and shutil.which("redis-benchmark"):
-            pipelined += redis_loads(keep(start_redis()))
-        else:
-            print("\nredis-server or redis-benchmark is not installed: nothing is compared with Redis")
-        results = run_rounds(pipelined, options.rounds, options.seconds)
-        print_loads(f"pipelined, {CONNECTIONS} connections, {PIPELINE} deep, {KEYS} keys", results)
-        print_ratios(results, "headroomd, memory", [("redis, INCR", 2), ("redis, GCRA by EVALSHA", 8)])
-    print_machine()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers are stopped on the way out
+    os.sched_setaffinity(0, {int(CLIENT_CPU)})  # what it does beside a load must not cost the server
+    texts = [f"{machine()}; medians of {options.rounds} rounds of {options.seconds} s (least-most).\n"]
+    print(texts[0], flush=True)
+    for name in options.sections.split(","):
+        for text in run_section(SECTIONS[name], options):
+            texts.append(text)
+            print(text, flush=True)
+    if options.markdown:
+        put_into(options.markdown, "\n".join(texts))
+    note(machine())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
