@@ -50,7 +50,7 @@ build() {
     fi
     sh deploy/install-packages.sh build
     cmake --preset release
-    cmake --build --preset release --parallel "$(nproc)"
+    cmake --build --preset release --parallel "$(nproc)" --target headroom headroomd headroom-chaos
     headroom=build/release/headroom
 }
 
