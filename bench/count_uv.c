@@ -15,8 +15,8 @@
 #include <uv.h>
 
 #include "base/err.h"
+#include "node/command/loadgen.h"
 #include "node/core.h"
-#include "node/loadgen.h"
 #include "node/worker_uv.h"
 
 #define KEYS 1024U

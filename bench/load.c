@@ -25,7 +25,7 @@
 
 #include "base/err.h"
 #include "bench/tongue.h"
-#include "node/loadgen.h"
+#include "node/command/loadgen.h"
 
 #define INPUT_BYTES ((size_t)512 * 1024)
 #define REQUEST_BYTES_MAX ((size_t)64 * 1024)

@@ -4,7 +4,7 @@
 #ifndef HR_CHAOS_CMD_CHAOS_H
 #define HR_CHAOS_CMD_CHAOS_H
 
-#include "node/cmd.h"
+#include "node/command/cmd.h"
 
 int hr_chaos_links(int argc, char **argv);
 int hr_chaos_list(int argc, char **argv);

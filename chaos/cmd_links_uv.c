@@ -5,7 +5,7 @@
 
 #include "chaos/cmd_chaos.h"
 #include "chaos/proxy_uv.h"
-#include "node/local_links.h"
+#include "node/command/local_links.h"
 
 #define LOOK_MS 50            /* for a new file */
 #define CONNECTIONS_MAX 10000 /* of one relay */

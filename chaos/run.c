@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/client.h"
-#include "node/cmd.h"
-#include "node/local_files.h"
-#include "node/local_links.h"
+#include "node/command/client.h"
+#include "node/command/cmd.h"
+#include "node/command/local_files.h"
+#include "node/command/local_links.h"
 #include "rpc/pairs.h"
 #include "rpc/told.h"
 

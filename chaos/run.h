@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "chaos/run_load.h"
 #include "chaos/scenario.h"
-#include "node/local_run.h"
+#include "node/command/local_run.h"
 
 /* calm, faults, after; without faults the first alone */
 #define HR_RUN_PHASES_MAX 3

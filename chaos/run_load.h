@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "node/local_plan.h"
+#include "node/command/local_plan.h"
 #include "node/problem.h"
 
 #define HR_RUN_SLOT_NS (100 * HR_NS_PER_MS)

@@ -4,7 +4,7 @@
 #include <uv.h>
 
 #include "chaos/run_load.h"
-#include "node/loadgen.h"
+#include "node/command/loadgen.h"
 #include "rpc/session.h"
 #include "rpc/told.h"
 

@@ -20,7 +20,7 @@
 #include "base/span.h"
 #include "base/units.h"
 #include "node/amount_text.h"
-#include "node/local_plan.h"
+#include "node/command/local_plan.h"
 #include "node/problem.h"
 
 #define HR_SCENARIO_FAULTS_MAX 64

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "node/caps_status.h"
-#include "node/cmd.h"
+#include "node/command/cmd.h"
 #include "node/http_uv.h"
 #include "node/limit_map.h"
 #include "node/metrics_text.h"

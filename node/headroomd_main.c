@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cmd.h"
+#include "node/command/cmd.h"
 #include "node/daemon_uv.h"
 
 static const char help[] =

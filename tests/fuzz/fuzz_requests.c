@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "node/requests_jansson.h"
+#include "node/command/requests_jansson.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "node/top.h"
+#include "node/command/top.h"
 #include "node/value_text.h"
 #include "rpc/unpack.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "node/cases_yaml.h"
+#include "node/command/cases_yaml.h"
 
 #define LIMITS                                                                  \
     "limits:\n"                                                                 \

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "limiter/limit.h"
-#include "node/loadgen.h"
+#include "node/command/loadgen.h"
 #include "rpc/message.h"
 #include "rpc/params.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "node/local_links.h"
+#include "node/command/local_links.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "node/answer.h"
-#include "node/replay.h"
+#include "node/command/replay.h"
 
 static const char limits_text[] = "limits:\n"
                                   "  - {name: key-rps, key: [api_key], algorithm: token_bucket, rate: 2/s, burst: 5}\n"

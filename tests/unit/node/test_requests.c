@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/requests_jansson.h"
+#include "node/command/requests_jansson.h"
 
 #define NUMBER 8 /* of the line that is decoded */
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "node/top.h"
+#include "node/command/top.h"
 #include "rpc/pack_msgpack.h"
 
 static char bytes[4096];

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "node/top.h"
+#include "node/command/top.h"
 #include "node/value_text.h"
 
 typedef enum hr_err (*print_function)(FILE *out, struct hr_span value);
