@@ -209,9 +209,6 @@ void hr_cap_keeper_sync_partition(struct hr_cap_keeper *keeper, uint32_t partiti
 
 static void sync_partitions(struct hr_cap_keeper *keeper)
 {
-    if (keeper->now.steady < keeper->sync_at) {
-        return;
-    }
     keeper->sync_at = keeper->now.steady + SYNC_NS;
     for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
         hr_cap_keeper_sync_partition(keeper, p);
@@ -449,12 +446,23 @@ hr_ns hr_cap_keeper_deadline(const struct hr_cap_keeper *keeper)
     return hr_min(keeper->sync_at, hr_caps_deadline(keeper->caps));
 }
 
+/* A node without a lease may have been replaced without knowing, so it speaks for no partition; and when it has one
+ * again, what was taken from it meanwhile goes first. */
+static void tell_regions(struct hr_cap_keeper *keeper)
+{
+    hr_ns now = keeper->now.steady;
+    sync_partitions(keeper);
+    hr_caps_set_seated(keeper->caps, hr_tenure_counts(keeper->config.tenure, now).has_lease);
+    hr_caps_tick(keeper->caps, now, keeper->config.outbox);
+    keeper->may_write = true;
+}
+
 void hr_cap_keeper_tick(struct hr_cap_keeper *keeper, struct hr_now now)
 {
     keeper->now = now;
     bool is_due = now.steady >= keeper->sync_at;
-    sync_partitions(keeper);
     if (is_due) {
+        sync_partitions(keeper);
         follow_members(keeper);
         hr_cap_epoch_tick(keeper);
         learn_origin(keeper);
@@ -463,8 +471,7 @@ void hr_cap_keeper_tick(struct hr_cap_keeper *keeper, struct hr_now now)
     }
     hr_cap_keeper_serve(keeper, now);
     if (now.steady >= hr_caps_deadline(keeper->caps)) {
-        hr_caps_tick(keeper->caps, now.steady, keeper->config.outbox);
-        keeper->may_write = true;
+        tell_regions(keeper);
     }
     note_generation(keeper);
 }

@@ -163,7 +163,7 @@ enum hr_cap_heard hr_cap_link_receive(struct hr_cap_link *link, const struct hr_
 struct hr_cap_header hr_cap_link_send(struct hr_cap_link *link, const struct hr_cap_times *times, hr_ns now)
 {
     bool renews = hr_cap_link_is_up(link, times, now) && !link->is_stuck;
-    if (renews || !link->lends) {
+    if (!link->is_unseated && (renews || !link->lends)) {
         link->echoed = link->stamp;
         link->echoed_at = link->stamp_at;
     }

@@ -70,6 +70,7 @@ struct hr_cap_link {
     hr_ns lease_until;              /* what the peer lent in it may be used until then */
     bool lends;                     /* something is lent in the session: the owner's word */
     bool is_stuck;                  /* a recall has long been unanswered: renew nothing. The owner's word */
+    bool is_unseated;               /* another node may be the owner by now: renew nothing. The owner's word */
     bool owes_word;                 /* something came that the peer does not yet know to have arrived */
     bool is_wanted_there;           /* the peer has a hot counter on this link */
     uint32_t peer_epoch, peer_low;

@@ -46,7 +46,7 @@ struct hr_caps *hr_caps_init(const struct hr_caps_config *config, const struct h
     caps->started_at = caps->tick_at = now;
     caps->push_at = INT64_MAX;
     caps->sent_at = HR_CAP_LONG_AGO;
-    caps->is_adopted = true;
+    caps->is_adopted = caps->is_seated = true;
     caps->rng.state = config->incarnation;
     memset(caps->owners, 0, sizeof caps->owners[0] * HR_REGIONS_MAX * HR_PARTITIONS);
     memset(caps->heads, 0xff, sizeof caps->heads[0] * caps->head_count);
@@ -359,6 +359,11 @@ void hr_caps_disown(struct hr_caps *caps, uint32_t partition)
             hr_caps_let_go(caps, counter);
         }
     }
+}
+
+void hr_caps_set_seated(struct hr_caps *caps, bool is_seated)
+{
+    caps->is_seated = is_seated;
 }
 
 static struct hr_caps_partner *find_partner(struct hr_caps *caps, uint64_t member)

@@ -88,6 +88,11 @@ void hr_caps_forfeit(struct hr_caps *caps, uint32_t partition, hr_ns forgot_at);
  * more. */
 void hr_caps_disown(struct hr_caps *caps, uint32_t partition);
 
+/* Has this node the right to answer for its partitions (at first: yes)? One that has not says nothing of its counters,
+ * and renews no lease: whoever has taken them over waits for a lease's time from then on, and no longer. Comes before
+ * each tick, after hr_caps_disown of what is gone. */
+void hr_caps_set_seated(struct hr_caps *caps, bool is_seated);
+
 /* Who answers for the partition in another region; member 0: not known. HR_E_FULL: there are too many partners. */
 HR_MUST enum hr_err hr_caps_set_owner(struct hr_caps *caps, uint32_t region, uint32_t partition, uint64_t member);
 

@@ -55,6 +55,7 @@ static void mark_partners(struct hr_caps *caps, hr_ns now)
         struct hr_caps_partner *partner = &caps->partners[i];
         partner->link.lends = partner->is_lending;
         partner->link.is_stuck = partner->is_stuck;
+        partner->link.is_unseated = !caps->is_seated;
     }
 }
 
@@ -165,7 +166,9 @@ static void write_letter(struct hr_caps *caps, struct hr_caps_partner *partner, 
     struct hr_cap_header blank = {0};
     hr_ns now = caps->sent_at;
     hr_cap_write_header(&writer, caps->letter, &blank); /* its place: what it says is known when the records are */
-    tell_all(caps, &writer, partner, is_regular);
+    if (caps->is_seated) {
+        tell_all(caps, &writer, partner, is_regular);
+    }
     if (writer.count == 0 && !(is_regular && wants_header(caps, partner, now))) {
         return;
     }

@@ -50,7 +50,7 @@ struct hr_caps {
     uint64_t incarnation;
     hr_ns started_at, tick_at, push_at, sent_at;
     uint32_t epoch, generation, bank;
-    bool is_adopted;
+    bool is_adopted, is_seated;
     uint32_t stopped; /* a bit for each region that an operator has declared stopped */
     struct hr_rng rng;
     struct hr_caps_limit *limits;

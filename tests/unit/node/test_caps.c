@@ -65,6 +65,7 @@ struct world {
     struct packet packets[PACKETS_MAX];     /* in no order */
     size_t packet_count;
     bool is_cut[REGIONS][REGIONS];
+    uint32_t lonely; /* a node that hears nobody, and that nobody hears; NODES: none */
     char answer[65536];
     /* the account */
     double level, highest;
@@ -210,6 +211,7 @@ static struct world *open_world(uint64_t seed)
     assert_non_null(world);
     world->seed = world->rng.state = seed;
     world->at = world->counted_at = START_NS;
+    world->lonely = NODES;
     fill_limit(
         world, BUCKET,
         (struct hr_rule){.algorithm = HR_TOKEN_BUCKET, .capacity = RATE, .rate = RATE, .period_ns = HR_NS_PER_S});
@@ -279,7 +281,8 @@ static void post(struct world *world, uint32_t from, const struct hr_packet *pac
     memcpy(text, packet->address.at, packet->address.bytes);
     text[packet->address.bytes] = '\0';
     uint32_t to = (uint32_t)(text[1] - '0'), a = from / NODES_EACH, b = to / NODES_EACH;
-    if (world->nodes[to].core == NULL || world->is_cut[a][b]) {
+    bool is_lonely = from == world->lonely || to == world->lonely;
+    if (world->nodes[to].core == NULL || world->is_cut[a][b] || is_lonely) {
         return;
     }
     hr_ns way = a == b ? NEAR_NS : FAR_NS + (hr_ns)hr_rng_below(&world->rng, (uint64_t)MS(10));
@@ -473,6 +476,25 @@ static void a_region_that_is_cut_off_keeps_its_part_and_the_rest_theirs(void **s
     close_world(world);
 }
 
+/* Where it is the one that goes on for its region (0), the other, which has not the lease any more, is all that is
+ * heard.
+ */
+static void a_node_that_is_cut_off_from_all_and_takes_over_mints_nothing_twice(void **state)
+{
+    (void)state;
+    for (uint32_t lonely = 0; lonely < NODES_EACH; lonely++) {
+        struct world *world = open_settled(20 + lonely);
+        static const uint32_t others[REGIONS] = {0, 300, 300}, all[REGIONS] = {300, 300, 300};
+        run(world, MS(3000), others, BUCKET);
+        world->lonely = lonely;
+        run(world, MS(12000), all, BUCKET);
+        world->lonely = NODES;
+        run(world, MS(3000), all, BUCKET);
+        check_rate(world);
+        close_world(world);
+    }
+}
+
 static void whatever_happens_a_rate_is_held(void **state)
 {
     (void)state;
@@ -661,6 +683,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_region_may_use_nearly_all_of_a_cap_and_no_more),
         cmocka_unit_test(a_region_that_is_cut_off_keeps_its_part_and_the_rest_theirs),
+        cmocka_unit_test(a_node_that_is_cut_off_from_all_and_takes_over_mints_nothing_twice),
         cmocka_unit_test(whatever_happens_a_rate_is_held),
         cmocka_unit_test(whatever_happens_a_quota_is_not_exceeded_by_one_unit),
         cmocka_unit_test(a_quota_can_be_spent_to_its_end),

@@ -242,6 +242,27 @@ static void a_lender_that_restarts_alone_mints_its_reserve_until_its_loans_have_
     stop(&pair);
 }
 
+/* Its successor waits for as long as a lease is good for, and then mints the whole home. */
+static void a_lender_without_its_seat_renews_and_lends_nothing(void **state)
+{
+    struct pair pair;
+    (void)state;
+    begin_rate(&pair, 1000, 1000);
+    (void)spend(&pair, 100, 150);
+    hr_caps_set_seated(pair.regions[1].caps, false);
+    (void)spend(&pair, 45, 150);
+    assert_int_equal(mint(&pair, 0), 900); /* the lease of before */
+    (void)spend(&pair, 5, 150);
+    for (int i = 0; i < 300; i++) {
+        (void)spend(&pair, 1, 150);
+        assert_int_equal(mint(&pair, 0), 500);
+    }
+    hr_caps_set_seated(pair.regions[1].caps, true);
+    (void)spend(&pair, 20, 150);
+    assert_int_equal(mint(&pair, 0), 900);
+    stop(&pair);
+}
+
 static void a_burst_of_one_token_is_held_by_one_region_only(void **state)
 {
     struct pair pair;
@@ -309,6 +330,19 @@ static void a_quota_goes_where_it_is_asked_for_all_but_the_reserve(void **state)
     start_both(&pair);
     (void)use_quota(&pair, 1, 0);
     assert_int_equal(use_quota(&pair, 600, 5), 900);
+    stop(&pair);
+}
+
+static void a_lender_without_its_seat_gives_no_units(void **state)
+{
+    struct pair pair = {.limit = quota_limit(false)};
+    (void)state;
+    start_both(&pair);
+    (void)use_quota(&pair, 1, 0);
+    hr_caps_set_seated(pair.regions[1].caps, false);
+    assert_int_equal(use_quota(&pair, 600, 5), 500);
+    hr_caps_set_seated(pair.regions[1].caps, true);
+    assert_int_equal(use_quota(&pair, 600, 5), 400); /* all but the reserve */
     stop(&pair);
 }
 
@@ -390,9 +424,11 @@ int main(void)
         cmocka_unit_test(a_hot_region_borrows_all_but_the_reserve),
         cmocka_unit_test(what_was_lent_comes_home_when_the_link_is_cut),
         cmocka_unit_test(a_lender_that_restarts_alone_mints_its_reserve_until_its_loans_have_lapsed),
+        cmocka_unit_test(a_lender_without_its_seat_renews_and_lends_nothing),
         cmocka_unit_test(a_burst_of_one_token_is_held_by_one_region_only),
         cmocka_unit_test(a_cut_of_the_rate_holds_before_a_raise_elsewhere),
         cmocka_unit_test(a_quota_goes_where_it_is_asked_for_all_but_the_reserve),
+        cmocka_unit_test(a_lender_without_its_seat_gives_no_units),
         cmocka_unit_test(nothing_is_spent_or_given_before_the_log_knows),
         cmocka_unit_test(what_is_no_letter_is_refused_and_counted),
         cmocka_unit_test(a_node_whose_clock_went_back_takes_a_later_life),
