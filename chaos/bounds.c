@@ -29,6 +29,8 @@ struct bound {
     struct hr_model kept; /* of a global cap: the region's reserve, charged with all that may have been spent */
     hr_ns span;           /* the longest from sending to answer, since the low model was untouched */
     uint64_t pending;     /* cost that is on its way, or held */
+    hr_ns charged_at;     /* when last an answer told of a charge, */
+    hr_ns freed_at;       /* ... and of a lease that was given back: what was asked before may not know of it */
 };
 
 /* A charge that may be forgotten. */
@@ -457,6 +459,14 @@ static void note_walls(struct region *region, const struct hr_bounds_condition *
     region->wall_max.ns = condition->wall_max.ns > region->wall_max.ns ? condition->wall_max.ns : region->wall_max.ns;
 }
 
+/* After a right has moved a bucket may owe anything up to a full one, and owes it as long as it is never untouched. */
+static void doubt_all(struct hr_bounds *bounds, struct region *region)
+{
+    for (uint32_t i = 0; i < bounds->config.universe->counter_count; i++) {
+        hr_model_doubt(&region->bounds[i].high, &bounds->high[bounds->config.universe->counter_limits[i]]);
+    }
+}
+
 /* Has any right moved since this was asked last? */
 static bool has_shifted(struct hr_bounds *bounds, uint32_t index, hr_ns at)
 {
@@ -478,6 +488,9 @@ void hr_bounds_condition(struct hr_bounds *bounds, uint32_t index, const struct 
     region->is_wide |= condition->is_wide || (region->is_shaky && condition->faults > region->faults);
     region->struck_at = is_struck ? at : region->struck_at;
     region->faults = condition->faults;
+    if (at - region->shifted_at < SETTLES_NS) {
+        doubt_all(bounds, region);
+    }
     bool is_shaky = is_struck || at - region->struck_at < SETTLES_NS;
     if (region->is_shaky && !is_shaky) {
         (void)forgive_moved(bounds, index);
@@ -602,6 +615,7 @@ static enum hr_err charge_low(struct hr_bounds *bounds, const struct hr_bounds_q
     const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
     const struct hr_rule *low = &bounds->low[touch->limit];
     hr_ns at = is_bucket(low) ? query->at : query->sent;
+    region->bounds[touch->counter].charged_at = query->at;
     enum hr_err err =
         hr_model_charge(&region->bounds[touch->counter].low, low, query->shape->cost, steady(fast(at)), lease);
     bool may_be_forgotten = limit->durability == HR_PERIODIC && query->shape->cost > 0;
@@ -724,10 +738,13 @@ static bool had_room(struct hr_bounds *bounds, const struct hr_bounds_query *que
     bool has_share = is_capped(bounds, &bounds->config.universe->limits->limits[touch->limit]);
     const struct hr_rule *rule = has_share ? &bounds->reserve[touch->limit] : &bounds->high[touch->limit];
     struct hr_model *model = has_share ? &bound->kept : &bound->high;
-    if (rule->capacity == 0 || !is_known(region, rule, query->sent)) {
+    if (rule->capacity == 0 || !is_known(region, rule, query->sent) || bound->freed_at >= query->sent) {
         return false;
     }
     hr_model_advance(model, rule, steady(slow(query->at)));
+    if (!hr_model_is_settled(model, rule)) {
+        return false;
+    }
     uint64_t more = bound->pending + drained(rule, query->at - query->sent);
     return hr_model_fits(model, rule, cost + more, steady(slow(query->at)));
 }
@@ -791,7 +808,7 @@ static void look_at(struct hr_bounds *bounds, const struct hr_bounds_query *quer
     struct bound *bound = &region->bounds[touch->counter];
     const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
     hr_model_advance(&bound->low, &bounds->low[touch->limit], steady(fast(query->at)));
-    bool is_few = fits_low(bounds, query, touch, row->remaining);
+    bool is_few = bound->charged_at >= query->sent || fits_low(bounds, query, touch, row->remaining);
     is_few = is_few || (forgive_moved(bounds, query->region) && fits_low(bounds, query, touch, row->remaining));
     bool is_enough = row->remaining >= limit->rule.capacity || !had_room(bounds, query, touch, row->remaining + 1) ||
                      has_shifted(bounds, query->region, query->at);
@@ -853,7 +870,9 @@ void hr_bounds_released(struct hr_bounds *bounds, const struct hr_bounds_query *
     struct region *region = &bounds->regions[query->region];
     const struct hr_sim_touch *touch;
     for (uint32_t at = 0; (touch = lease_touch(bounds, query->shape, &at)) != NULL;) {
-        (void)hr_model_release(&region->bounds[touch->counter].high, lease);
+        struct bound *bound = &region->bounds[touch->counter];
+        bool was_high = hr_model_release(&bound->high, lease);
+        bound->freed_at = was_high ? query->at : bound->freed_at;
     }
     bool may_be_gone = !is_surely_there || region->is_shaky || query->at - query->sent > LEASE_SPARE_NS / 2;
     hr_checker_note(bounds->config.checker, HR_CHECK_LEASES, was_there || may_be_gone, query->at,

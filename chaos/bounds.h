@@ -18,7 +18,8 @@
  * standby, and until when is noted. Once a node dies, or rights move unasked, the limits of durability `periodic` may
  * have forgotten what was spent since; those of `memory` all; those of `reserved` nothing. Where faults strike several
  * nodes before all was well in between, an owner and its standby may both be gone: then nothing is promised. What is
- * handed over may look like more than was spent: so the high bound holds where no right has moved for long enough.
+ * handed over may look like more than was spent: so the high bound holds where no right has moved for long enough, and
+ * that of a bucket once it has been untouched, or full, since then.
  *
  * An answer that says `degraded` was decided, in part at least, by a node that could not ask. What one node admits so
  * is held to twice the limit: once for what owners decided of it, once for the node's own part.

@@ -237,6 +237,9 @@ enum hr_err hr_model_charge(struct hr_model *model, const struct hr_rule *rule, 
     case BUCKET:
         model->bucket.debt = hr_u128_add(model->bucket.debt, hr_u128_mul(cost, rule->period_ns));
         model->bucket.worst = hr_u128_add(model->bucket.worst, hr_u128_mul(cost, rule->period_ns));
+        if (!hr_u128_le(model->bucket.worst, hr_u128_mul(rule->capacity, rule->period_ns))) {
+            model->bucket.worst = hr_u128_mul(rule->capacity, rule->period_ns); /* no bucket owes more */
+        }
         return HR_OK;
     case FIXED:
     case SLIDING:

@@ -27,7 +27,7 @@ struct hr_model {
     union {
         struct {
             struct hr_u128 debt;  /* cost times period, less what has drained */
-            struct hr_u128 worst; /* what it may be at most, since a crash: the same again as soon as both are 0 */
+            struct hr_u128 worst; /* what it may be at most, since a crash: no more again once both are 0, or full */
             hr_ns at;             /* as of then */
         } bucket;
         struct {

@@ -8,10 +8,9 @@
 /* A client and its node are in one region. */
 #define CLIENT_DELAY_NS (300 * HR_NS_PER_US)
 
-#define IDS_ONE_IN 16     /* requests that carry an id */
-#define AGAIN_ONE_IN 4    /* of those, requests that are sent once more although they were answered */
-#define PERSISTS_ONE_IN 4 /* denied clients that ask again when they may */
-#define TRIES_MAX 3
+#define IDS_ONE_IN 16                 /* requests that carry an id */
+#define AGAIN_ONE_IN 4                /* of those, requests that are sent once more although they were answered */
+#define PERSISTS_ONE_IN 4             /* denied clients that ask again when they may */
 #define RETRY_NS (100 * HR_NS_PER_MS) /* after a connection that failed */
 #define PERSIST_MS_MAX 5000
 #define HELD_MAX 4096 /* connections that wait at a node that stands still: its backlog */
@@ -155,7 +154,7 @@ static void lose(struct hr_sim *sim, uint32_t slot)
     sim->outcome->counts.lost++;
     hr_sim_fold(sim, 3);
     note_lost(sim, ask);
-    if (!ask->is_release && !ask->is_look && ask->tries < TRIES_MAX) {
+    if (!ask->is_release && !ask->is_look && ask->tries < HR_SIM_TRIES_MAX) {
         ask_again(sim, ask, draw_node(sim, hr_sim_region_of(sim->options->shape, ask->node)), RETRY_NS);
     }
     free_ask(sim, slot);
@@ -198,10 +197,11 @@ static void act_on_decision(struct hr_sim *sim, uint32_t slot)
     }
     const struct hr_sim_query *ask = hr_sim_ask_at(sim, slot);
     bool may_ask_again = !told->allowed && told->retry_after_ms > 0 && told->retry_after_ms <= PERSIST_MS_MAX;
-    if (may_ask_again && ask->tries < TRIES_MAX && ask->id == 0 && hr_rng_chance(&sim->rng, 1, PERSISTS_ONE_IN)) {
+    if (may_ask_again && ask->tries < HR_SIM_TRIES_MAX && ask->id == 0 &&
+        hr_rng_chance(&sim->rng, 1, PERSISTS_ONE_IN)) {
         ask_again(sim, ask, ask->node, told->retry_after_ms * HR_NS_PER_MS);
     }
-    if (ask->id != 0 && ask->tries < TRIES_MAX && hr_rng_chance(&sim->rng, 1, AGAIN_ONE_IN)) {
+    if (ask->id != 0 && ask->tries < HR_SIM_TRIES_MAX && hr_rng_chance(&sim->rng, 1, AGAIN_ONE_IN)) {
         ask_again(sim, ask, ask->node, hr_dice_between(&sim->rng, HR_NS_PER_MS, 3 * HR_NS_PER_S));
     }
 }
@@ -228,7 +228,8 @@ static bool is_repeat(struct hr_sim *sim, const struct hr_sim_query *ask, struct
     bool is_known = first->id == ask->id && first->node == ask->node && first->life == ask->life;
     hr_ns age = now.steady - first->at;
     if (!is_known) {
-        *first = (struct hr_first_answer){ask->id, ask->life, ask->node, now.steady, hash, false};
+        *first = (struct hr_first_answer){
+            .id = ask->id, .life = ask->life, .node = ask->node, .at = now.steady, .hash = hash};
         return false;
     }
     sim->outcome->counts.repeated++;
@@ -236,6 +237,20 @@ static bool is_repeat(struct hr_sim *sim, const struct hr_sim_query *ask, struct
                     "%s gave a request with an id two different answers within %" PRId64 " ms",
                     sim->members[ask->node].name, age / HR_NS_PER_MS);
     return true;
+}
+
+/* Has an answer of this hash come after the first one? From now on it has. */
+static bool is_known_otherwise(struct hr_first_answer *first, uint64_t hash)
+{
+    for (uint32_t i = 0; i < first->other_count; i++) {
+        if (first->others[i] == hash) {
+            return true;
+        }
+    }
+    if (first->other_count < HR_SIM_TRIES_MAX) {
+        first->others[first->other_count++] = hash;
+    }
+    return false;
 }
 
 /* The same in a cluster, where the retry may have come to another node. What was decided degraded is kept nowhere; and
@@ -246,7 +261,12 @@ static bool is_repeat_in_cluster(struct hr_sim *sim, const struct hr_sim_query *
     uint64_t hash = hr_plain_hash(result.at, result.bytes, 0);
     uint32_t region = hr_sim_region_of(sim->options->shape, ask->node);
     if (first->id != ask->id) {
-        *first = (struct hr_first_answer){ask->id, ask->life, ask->node, sim->at, hash, sim->told.degraded};
+        *first = (struct hr_first_answer){.id = ask->id,
+                                          .life = ask->life,
+                                          .node = ask->node,
+                                          .at = sim->at,
+                                          .hash = hash,
+                                          .degraded = sim->told.degraded};
         return false;
     }
     sim->outcome->counts.repeated++;
@@ -256,7 +276,7 @@ static bool is_repeat_in_cluster(struct hr_sim *sim, const struct hr_sim_query *
                         sim->members[ask->node].name, sim->members[first->node].name,
                         (sim->at - first->at) / HR_NS_PER_MS);
     }
-    return first->hash == hash;
+    return first->hash == hash || is_known_otherwise(first, hash);
 }
 
 static void count_decision(struct hr_sim *sim, const struct hr_sim_query *ask)

@@ -42,12 +42,17 @@ struct hr_sim_query {
     struct hr_id128 lease; /* release: which */
 };
 
+/* A client asks so often more. */
+#define HR_SIM_TRIES_MAX 3
+
 /* What a request with an id was answered first. */
 struct hr_first_answer {
     uint64_t id, life;
     uint32_t node;
     hr_ns at; /* the node's steady time; in a cluster since the run began */
     uint64_t hash;
+    uint64_t others[HR_SIM_TRIES_MAX]; /* in a cluster that has forgotten it: hashes of those that it gave later */
+    uint32_t other_count;
     bool degraded;
 };
 

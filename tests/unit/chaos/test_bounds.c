@@ -10,7 +10,10 @@
 
 #define S HR_NS_PER_S
 
-static const char text[] = "limits:\n  - {name: jobs, key: [tenant], algorithm: concurrency, slots: 20, ttl: 30s}\n";
+static const char slots_text[] =
+    "limits:\n  - {name: jobs, key: [tenant], algorithm: concurrency, slots: 20, ttl: 30s}\n";
+static const char bucket_text[] =
+    "limits:\n  - {name: jobs, key: [tenant], algorithm: token_bucket, rate: 1/s, burst: 20}\n";
 
 struct fixture {
     struct hr_limits_file *limits;
@@ -18,13 +21,14 @@ struct fixture {
     struct hr_checker *checker;
     struct hr_bounds *bounds;
     const struct hr_shape *shape; /* a request of cost 1 */
+    struct hr_bounds_marks marks;
 };
 
-static struct hr_bounds_marks marks_that_stay(void *user, uint32_t region)
+static struct hr_bounds_marks marks_of(void *user, uint32_t region)
 {
-    (void)user;
+    const struct fixture *fixture = user;
     (void)region;
-    return (struct hr_bounds_marks){1, 1};
+    return fixture->marks;
 }
 
 static const struct hr_shape *find_shape(const struct hr_universe *universe)
@@ -37,11 +41,12 @@ static const struct hr_shape *find_shape(const struct hr_universe *universe)
     return NULL;
 }
 
-static int set_up(void **state)
+static int set_up_with(void **state, const char *text)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
     struct hr_problem problem = {{0}, {0}};
     assert_non_null(fixture);
+    fixture->marks = (struct hr_bounds_marks){1, 1};
     fixture->limits = hr_limits_file_parse(hr_span_of(text), "here", &problem);
     assert_non_null(fixture->limits);
     fixture->universe = hr_universe_new(fixture->limits, 10, 1, &problem);
@@ -49,13 +54,23 @@ static int set_up(void **state)
     const struct hr_checker_config checker = {fixture->universe, 3, 100 * HR_NS_PER_MS};
     fixture->checker = hr_checker_new(&checker);
     assert_non_null(fixture->checker);
-    const struct hr_bounds_config bounds = {fixture->universe, fixture->checker, 1, 3, marks_that_stay, NULL};
+    const struct hr_bounds_config bounds = {fixture->universe, fixture->checker, 1, 3, marks_of, fixture};
     fixture->bounds = hr_bounds_new(&bounds);
     fixture->shape = find_shape(fixture->universe);
     assert_non_null(fixture->bounds);
     assert_non_null(fixture->shape);
     *state = fixture;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, slots_text);
+}
+
+static int set_up_bucket(void **state)
+{
+    return set_up_with(state, bucket_text);
 }
 
 static int tear_down(void **state)
@@ -98,14 +113,19 @@ static void answer(struct fixture *fixture, hr_ns at, bool degraded)
     assert_int_equal(hr_bounds_answer(fixture->bounds, &asked, &decision), HR_OK);
 }
 
-static uint64_t violations_of_look(struct fixture *fixture, hr_ns at, uint64_t remaining)
+static uint64_t violations_of_slow_look(struct fixture *fixture, hr_ns sent, hr_ns at, uint64_t remaining)
 {
-    const struct hr_bounds_query looked = query(fixture, at);
+    const struct hr_bounds_query looked = {.shape = fixture->shape, .sent = sent, .at = at};
     const struct hr_told_decision decision = told(false, remaining);
     const struct hr_verdict *verdict = &hr_checker_verdicts(fixture->checker)[HR_CHECK_HEALS];
     uint64_t before = verdict->violated;
     hr_bounds_look(fixture->bounds, &looked, &decision, HR_CHECK_HEALS);
     return verdict->violated - before;
+}
+
+static uint64_t violations_of_look(struct fixture *fixture, hr_ns at, uint64_t remaining)
+{
+    return violations_of_slow_look(fixture, at - HR_NS_PER_MS, at, remaining);
 }
 
 static void a_slot_is_held_for_its_ttl_and_no_longer(void **state)
@@ -137,12 +157,74 @@ static void an_owner_may_take_a_slot_until_the_slow_link_is_over_and_once_more_t
     assert_int_equal(violations_of_look(fixture, 121 * S, 20), 0);
 }
 
+static void a_look_that_was_sent_before_a_charge_was_told_of_need_not_show_it(void **state)
+{
+    struct fixture *fixture = *state;
+    pass(fixture, S, 60 * S, 0);
+    answer(fixture, 60 * S, false);
+    assert_int_equal(violations_of_slow_look(fixture, 60 * S - 1, 60 * S + 1, 20), 0);
+    assert_int_equal(violations_of_slow_look(fixture, 60 * S + 1, 60 * S + 2, 20), 1);
+}
+
+static void a_look_that_was_sent_before_a_slot_was_given_back_may_show_it_as_held(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct hr_bounds_query asked = query(fixture, 61 * S);
+    pass(fixture, S, 60 * S, 0);
+    answer(fixture, 60 * S, false);
+    assert_true(hr_bounds_release(fixture->bounds, &asked, (struct hr_id128){0, 0}));
+    hr_bounds_released(fixture->bounds, &asked, (struct hr_id128){0, 0}, true, true);
+    assert_int_equal(violations_of_slow_look(fixture, 61 * S - 1, 61 * S + 1, 19), 0);
+    assert_int_equal(violations_of_slow_look(fixture, 61 * S + 1, 61 * S + 2, 19), 1);
+}
+
+/* What a crash has cost a bucket, it owes until it has been untouched once, however long that takes. */
+static void a_bucket_that_is_never_untouched_may_owe_more_since_a_right_moved(void **state)
+{
+    struct fixture *fixture = *state;
+    pass(fixture, S, 60 * S, 0);
+    for (int i = 0; i < 5; i++) {
+        answer(fixture, 60 * S, false);
+    }
+    fixture->marks = (struct hr_bounds_marks){2, 2};
+    for (hr_ns at = 61 * S; at < 120 * S; at += S) {
+        pass(fixture, at, at, 0);
+        answer(fixture, at, false);
+    }
+    assert_int_equal(violations_of_look(fixture, 120 * S, 10), 0);
+    pass(fixture, 120 * S, 141 * S, 0);
+    assert_int_equal(violations_of_look(fixture, 141 * S, 20), 0);
+    answer(fixture, 142 * S, false);
+    assert_int_equal(violations_of_look(fixture, 142 * S + 2 * HR_NS_PER_MS, 15), 1);
+}
+
+/* A bucket that is asked for all that it has is full again and again, whatever it owed before. */
+static void a_bucket_that_has_been_full_owes_no_more_than_that(void **state)
+{
+    struct fixture *fixture = *state;
+    pass(fixture, S, 60 * S, 0);
+    fixture->marks = (struct hr_bounds_marks){2, 2};
+    for (hr_ns at = 61 * S; at < 120 * S; at += S) {
+        pass(fixture, at, at, 0);
+        answer(fixture, at, false);
+        answer(fixture, at, false);
+    }
+    assert_int_equal(violations_of_look(fixture, 125 * S, 1), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_slot_is_held_for_its_ttl_and_no_longer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             an_owner_may_take_a_slot_until_the_slow_link_is_over_and_once_more_than_it_was_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_look_that_was_sent_before_a_charge_was_told_of_need_not_show_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_look_that_was_sent_before_a_slot_was_given_back_may_show_it_as_held, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_bucket_that_is_never_untouched_may_owe_more_since_a_right_moved,
+                                        set_up_bucket, tear_down),
+        cmocka_unit_test_setup_teardown(a_bucket_that_has_been_full_owes_no_more_than_that, set_up_bucket, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
