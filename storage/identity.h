@@ -13,8 +13,10 @@
 #include "storage/record.h"
 
 /* Whose store it is, and by which rules it is written. A change of any rule that an older program would get wrong
- * raises HR_STORE_FORMAT. */
-#define HR_STORE_FORMAT 1
+ * raises HR_STORE_FORMAT.
+ *   1  a record for each counter
+ *   2  the log of counters, in segments */
+#define HR_STORE_FORMAT 2
 #define HR_STORE_NAME_BYTES_MAX 64
 #define HR_SAVED_IDENTITY_BYTES_MAX (4 + 2 * (1 + HR_STORE_NAME_BYTES_MAX))
 

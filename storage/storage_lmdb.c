@@ -506,6 +506,12 @@ static enum hr_err check_identity(const struct lmdb_store *store, const struct h
         return refuse(problem, HR_E_INVALID, "%s: the store was written by a newer version of this program",
                       store->dir);
     }
+    if (found.format < HR_STORE_FORMAT) { /* read by other rules, its counters would be forgotten */
+        return refuse(problem, HR_E_INVALID,
+                      "%s: the store was written by an older version of this program (format %u, not %u): start that "
+                      "version, or move the store away",
+                      store->dir, (unsigned)found.format, (unsigned)HR_STORE_FORMAT);
+    }
     if (!hr_span_equal(found.cluster, wanted->cluster) || !hr_span_equal(found.node, wanted->node)) {
         return refuse(problem, HR_E_NOT_FOUND, "%s: the store belongs to node %.*s of cluster %.*s", store->dir,
                       (int)found.node.bytes, found.node.at, (int)found.cluster.bytes, found.cluster.at);

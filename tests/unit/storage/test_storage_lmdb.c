@@ -17,8 +17,8 @@
 
 #include "storage/identity.h"
 #include "storage/storage_lmdb.h"
-#include "tests/unit/storage/suite.h"
 #include "tests/unit/storage/temp_dir.h"
+#include "tests/unit/storage/suite.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -243,17 +243,24 @@ static void a_name_that_is_too_long_is_refused(void **state)
     make_store(rig, 2);
 }
 
-static void a_store_of_a_newer_format_is_refused(void **state)
+static void write_format(struct rig *rig, uint32_t format)
 {
-    struct rig *rig = *state;
-    struct hr_saved_identity identity = {HR_STORE_FORMAT + 1, HR_SPAN("prod"), HR_SPAN("eu-1")};
+    struct hr_saved_identity identity = {format, HR_SPAN("prod"), HR_SPAN("eu-1")};
     struct hr_store_key key = hr_saved_identity_key();
     uint8_t payload[HR_SAVED_IDENTITY_BYTES_MAX], value[HR_RECORD_HEAD_BYTES + sizeof(payload)];
     size_t bytes = hr_saved_identity_encode(&identity, payload);
-    make_store(rig, 1);
     hr_record_encode(&key, (struct hr_span){(const char *)payload, bytes}, value);
     write_raw(rig, &key, value, HR_RECORD_HEAD_BYTES + bytes);
+}
+
+static void a_store_of_another_format_is_refused(void **state)
+{
+    struct rig *rig = *state;
+    make_store(rig, 1);
+    write_format(rig, HR_STORE_FORMAT + 1);
     expect_refusal(rig, HR_E_INVALID, "newer version");
+    write_format(rig, HR_STORE_FORMAT - 1);
+    expect_refusal(rig, HR_E_INVALID, "older version of this program (format 1, not 2)");
 }
 
 static void a_store_without_a_whole_identity_is_damaged(void **state)
@@ -316,7 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_directory_is_made_for_its_owner_alone),   TEST(a_directory_that_cannot_be_made_or_used_is_named),
         TEST(a_store_that_is_open_is_not_opened_again),    TEST(a_store_of_another_node_or_cluster_is_refused),
-        TEST(a_name_that_is_too_long_is_refused),          TEST(a_store_of_a_newer_format_is_refused),
+        TEST(a_name_that_is_too_long_is_refused),          TEST(a_store_of_another_format_is_refused),
         TEST(a_store_without_a_whole_identity_is_damaged), TEST(a_file_that_is_no_store_is_damaged),
         TEST(the_map_grows_while_others_commit_and_load),  TEST(a_commit_says_how_long_it_took),
     };
