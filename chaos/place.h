@@ -13,7 +13,6 @@
 
 #define HR_SIM_REGIONS_MAX 8
 #define HR_SIM_REGION_NODES_MAX 20
-#define HR_SIM_NODES_MAX (HR_SIM_REGIONS_MAX * HR_SIM_REGION_NODES_MAX)
 #define HR_SIM_PLACE_BYTES_MAX 16 /* of a name, with its NUL */
 
 struct hr_sim_shape {

@@ -46,19 +46,6 @@ void hr_histogram_add(struct hr_histogram *histogram, uint64_t ns)
     histogram->max_ns = ns > histogram->max_ns ? ns : histogram->max_ns;
 }
 
-void hr_histogram_merge(struct hr_histogram *histogram, const struct hr_histogram *other)
-{
-    for (unsigned i = 0; i < HR_HISTOGRAM_FINE; i++) {
-        histogram->fine[i] += other->fine[i];
-    }
-    for (unsigned i = 0; i <= HR_HISTOGRAM_BOUNDS; i++) {
-        histogram->between[i] += other->between[i];
-    }
-    histogram->count += other->count;
-    histogram->sum_ns += other->sum_ns;
-    histogram->max_ns = other->max_ns > histogram->max_ns ? other->max_ns : histogram->max_ns;
-}
-
 /* ceil(count x per_mille / 1000), at least 1, without overflow. */
 static uint64_t rank_of(uint64_t count, uint32_t per_mille)
 {

@@ -5,7 +5,7 @@
  *   - at the bounds that Prometheus is shown, exact.
  * Values of HR_HISTOGRAM_NS_END or more share the last fine bucket.
  *
- * Thread: the caller's; those of several threads are merged. Pure, integers only. Memory: the struct; zero-filled, it
+ * Thread: the caller's. Pure, integers only. Memory: the struct; zero-filled, it
  * is empty. Adding is O(1): most values are below the first bounds. */
 #ifndef HR_NODE_HISTOGRAM_H
 #define HR_NODE_HISTOGRAM_H
@@ -28,8 +28,6 @@ struct hr_histogram {
 };
 
 void hr_histogram_add(struct hr_histogram *histogram, uint64_t ns);
-
-void hr_histogram_merge(struct hr_histogram *histogram, const struct hr_histogram *other);
 
 /* A value that per_mille of 1000 of all values are not above, at most an eighth higher than the smallest such; 0 where
  * there are no values. per_mille: 0 to 1000. */
