@@ -14,7 +14,7 @@ import regions  # noqa: E402
 END_S_MAX = 40
 
 
-class Node:
+class Node(cluster.Server):
     """As cluster.Node, as far as regions.Load needs it."""
 
     def __init__(self, world, plan):
@@ -22,31 +22,14 @@ class Node:
         self.name = plan["name"]
         self.region = plan["region"]
         host, port = plan["rpc"].rsplit(":", 1)
-        self.host, self.port = host, int(port)
+        self.host, self.rpc_port = host, int(port)
+        self.log = os.path.join(world.folder, f"{self.name}.out")
         self.http = plan["http"]
         self.process = None
 
     def start(self):
         self.process = self.world.spawn("headroomd", "--config", f"{self.name}.yaml", log=self.name)
         cluster.until(f"{self.name} listens", self.listens)
-
-    def listens(self):
-        assert self.process.poll() is None, f"{self.name} ended at its start; its log is in {self.world.folder}"
-        try:
-            self.client().close()
-            return True
-        except OSError:
-            return False
-
-    def client(self):
-        return cluster.Client(self.host, self.port)
-
-    def ask(self, method, **params):
-        client = self.client()
-        try:
-            return client.ask(method, **params)
-        finally:
-            client.close()
 
     def metrics(self):
         with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=END_S_MAX) as answer:

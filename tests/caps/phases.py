@@ -110,7 +110,7 @@ class Run:
         for part in ("share", "reserve", "lent", "borrowed"):
             if not all(f'headroom_global_{part}{{limit="units"}}' in one for one in metrics):
                 self.failures.append(f"a node has no headroom_global_{part}")
-        shown = self.world.headroom("top", "--once", "--node", f"{self.world.all[0].host}:{self.world.all[0].port}")
+        shown = self.world.headroom("top", "--once", "--node", f"{self.world.all[0].host}:{self.world.all[0].rpc_port}")
         if not all(text in shown for text in ("global limit", "\nunits ", "other regions:")):
             self.failures.append("top shows no global limits")
         if not spent <= counted <= self.units:

@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "node/peer_wire.h"
+#include "node/temp_folder.h"
 #include "node/worker_uv.h"
 #include "rpc/frame.h"
 #include "rpc/message.h"
@@ -66,7 +67,7 @@ struct rig {
     struct hr_store refusing;
     unsigned refusals;  /* to come */
     const char *gossip; /* where it listens to other nodes; NULL: it has none */
-    char dir[64];
+    char dir[256];
     struct hr_worker *worker;
 
     /* Of the loop's thread. */
@@ -169,8 +170,7 @@ static void open_store(struct rig *rig)
         assert_non_null(rig->disk);
         rig->store = hr_store_memory_open(rig->disk, on_persisted, rig);
     } else if (rig->kind == LMDB_STORE) {
-        (void)snprintf(rig->dir, sizeof(rig->dir), "/tmp/headroom-XXXXXX");
-        assert_non_null(mkdtemp(rig->dir));
+        assert_true(hr_temp_folder("worker", rig->dir, sizeof(rig->dir)));
         const struct hr_store_lmdb_options options = {
             .dir = rig->dir, .cluster = HR_SPAN("c"), .node = HR_SPAN("eu-1"), .done = on_persisted, .user = rig};
         struct hr_store_problem problem = {{0}};
@@ -185,7 +185,7 @@ static void remove_dir(struct rig *rig)
 {
     static const char *const names[] = {"data.mdb", "lock.mdb", "headroom.lock"};
     for (size_t i = 0; rig->kind == LMDB_STORE && i < COUNT(names); i++) {
-        char path[128];
+        char path[sizeof(rig->dir) + 32];
         (void)snprintf(path, sizeof(path), "%s/%s", rig->dir, names[i]);
         (void)unlink(path); /* not there: just as well */
     }

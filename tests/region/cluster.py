@@ -132,7 +132,33 @@ def received(client):
     return answers
 
 
-class Node:
+class Server:
+    """What can be asked: has name, host, rpc_port, and log (a path); process, where it runs."""
+
+    def listens(self):
+        assert self.process.poll() is None, f"{self.name} ended at its start:\n{self.read_log()[-3000:]}"
+        try:
+            self.client().close()
+            return True
+        except OSError:
+            return False
+
+    def client(self):
+        return Client(self.host, self.rpc_port)
+
+    def ask(self, method, **params):
+        client = self.client()
+        try:
+            return client.ask(method, **params)
+        finally:
+            client.close()
+
+    def read_log(self):
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+
+class Node(Server):
     def __init__(self, cluster, name, region):
         self.cluster = cluster
         self.name = name
@@ -171,28 +197,6 @@ class Node:
                                             stdout=subprocess.DEVNULL, stderr=log)
         until(f"{self.name} listens", self.listens, START_S_MAX)
         return self
-
-    def listens(self):
-        assert self.process.poll() is None, f"{self.name} ended at its start:\n{self.read_log()[-3000:]}"
-        try:
-            self.client().close()
-            return True
-        except OSError:
-            return False
-
-    def client(self):
-        return Client(self.host, self.rpc_port)
-
-    def ask(self, method, **params):
-        client = self.client()
-        try:
-            return client.ask(method, **params)
-        finally:
-            client.close()
-
-    def read_log(self):
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            return log.read()
 
     def end(self, number):
         """Its exit status."""

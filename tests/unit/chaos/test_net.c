@@ -59,15 +59,17 @@ static void a_perfect_link_delivers_all_in_order_after_its_delay(void **state)
     hr_net_free(net);
 }
 
+static const struct hr_sim_link bad_link = {.delay_ns = HR_NS_PER_MS,
+                                            .jitter_ns = HR_NS_PER_MS,
+                                            .loss_ppm = 200000,
+                                            .twice_ppm = 100000,
+                                            .overtake_ppm = 100000};
+
 static void a_bad_link_loses_doubles_and_reorders_gossip(void **state)
 {
     (void)state;
     struct hr_net *net = hr_net_new(2, SEED);
-    *hr_net_link(net, 0, 1) = (struct hr_sim_link){.delay_ns = HR_NS_PER_MS,
-                                                   .jitter_ns = HR_NS_PER_MS,
-                                                   .loss_ppm = 200000,
-                                                   .twice_ppm = 100000,
-                                                   .overtake_ppm = 100000};
+    *hr_net_link(net, 0, 1) = bad_link;
     send_all(net, HR_LANE_GOSSIP);
     struct received received = receive_all(net);
     struct hr_sim_net_counts counts = hr_net_counts(net);
@@ -84,11 +86,7 @@ static void the_peer_lane_is_late_but_whole_and_in_order(void **state)
 {
     (void)state;
     struct hr_net *net = hr_net_new(2, SEED);
-    *hr_net_link(net, 0, 1) = (struct hr_sim_link){.delay_ns = HR_NS_PER_MS,
-                                                   .jitter_ns = HR_NS_PER_MS,
-                                                   .loss_ppm = 200000,
-                                                   .twice_ppm = 100000,
-                                                   .overtake_ppm = 100000};
+    *hr_net_link(net, 0, 1) = bad_link;
     send_all(net, HR_LANE_PEER);
     struct received received = receive_all(net);
     assert_int_equal(received.count, COUNT);

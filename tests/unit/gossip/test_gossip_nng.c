@@ -14,6 +14,7 @@
 
 #include "gossip/envelope.h"
 #include "gossip/gossip_nng.h"
+#include "tests/lib/temp_dir.h"
 
 #define ARRIVAL_S 20 /* for a packet that must come; a machine may be slow */
 
@@ -301,8 +302,9 @@ static void names_resolve_to_all_their_addresses(void **state)
 /* TLS, with certificates made here. */
 
 struct identities {
-    char dir[64];
-    char files[8][96]; /* ca, ca.key, node, node.key, other ca, ..., other node, ... */
+    struct temp_dir temp;
+    const char *dir;                    /* its path */
+    char files[8][TEMP_PATH_BYTES + 8]; /* ca, ca.key, node, node.key, other ca, ..., other node, ... */
 };
 
 enum { CA, CA_KEY, NODE, NODE_KEY, OTHER_CA, OTHER_CA_KEY, OTHER_NODE, OTHER_NODE_KEY };
@@ -329,12 +331,8 @@ static bool make_identity(struct identities *ids, unsigned ca, unsigned node)
 
 static bool make_identities(struct identities *ids)
 {
-    (void)snprintf(ids->dir, sizeof(ids->dir), "%s",
-                   "/tmp/headroom-gossip-XX"
-                   "XXXX");
-    if (mkdtemp(ids->dir) == NULL) {
-        return false;
-    }
+    temp_dir_make(&ids->temp);
+    ids->dir = ids->temp.path;
     for (unsigned i = 0; i < 8; i++) {
         (void)snprintf(ids->files[i], sizeof(ids->files[i]), "%s/%u.pem", ids->dir, i);
     }

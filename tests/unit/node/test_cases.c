@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "node/command/cases_yaml.h"
+#include "node/temp_folder.h"
 
 #define LIMITS                                                                  \
     "limits:\n"                                                                 \
@@ -17,7 +18,7 @@
     "  - {name: jobs, key: [org], algorithm: concurrency, slots: 2, ttl: 60s}\n"
 
 struct folder {
-    char limits[64], cases[64], path[48];
+    char limits[272], cases[272], path[256];
 };
 
 static void write_file(const char *path, const char *text)
@@ -31,8 +32,7 @@ static void write_file(const char *path, const char *text)
 static int setup(void **state)
 {
     static struct folder folder;
-    (void)snprintf(folder.path, sizeof(folder.path), "/tmp/headroom-test-XXXXXX");
-    if (mkdtemp(folder.path) == NULL) {
+    if (!hr_temp_folder("test", folder.path, sizeof(folder.path))) {
         return -1;
     }
     (void)snprintf(folder.limits, sizeof(folder.limits), "%s/limits.yaml", folder.path);

@@ -13,10 +13,11 @@
 #include "node/catalog.h"
 #include "node/limit_map.h"
 #include "node/limits_yaml.h"
+#include "node/temp_folder.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static char path[] = "/tmp/test_catalog.XXXXXX";
+static char folder[256], path[sizeof(folder) + 16];
 
 static void write_file(const char *text)
 {
@@ -269,14 +270,16 @@ static void values_that_json_or_yaml_would_change_are_refused_or_escaped(void **
 static int make_path(void **state)
 {
     (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
+    bool is_made = hr_temp_folder("catalog", folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/limits.yaml", folder);
+    return is_made ? 0 : -1;
 }
 
 static int remove_path(void **state)
 {
     (void)state;
-    return unlink(path);
+    (void)unlink(path); /* the last test may have left none */
+    return rmdir(folder);
 }
 
 int main(void)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "node/limits_yaml.h"
+#include "node/temp_folder.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -608,7 +609,7 @@ static void value_of_1024_bytes_is_read_and_one_more_refused(void **state)
 
 /* Files that are no limits file at all: each is told by its path alone, for there is no line to name. */
 struct folder {
-    char path[48], file[64];
+    char path[256], file[272];
 };
 
 static void assert_load_refused(const char *path, const char *what)
@@ -622,8 +623,7 @@ static void assert_load_refused(const char *path, const char *what)
 static int make_folder(void **state)
 {
     static struct folder folder;
-    (void)snprintf(folder.path, sizeof(folder.path), "/tmp/headroom-test-XXXXXX");
-    if (mkdtemp(folder.path) == NULL) {
+    if (!hr_temp_folder("test", folder.path, sizeof(folder.path))) {
         return -1;
     }
     (void)snprintf(folder.file, sizeof(folder.file), "%s/limits.yaml", folder.path);
@@ -682,7 +682,7 @@ static void zones_come_from_the_folder_that_tzdir_names(void **state)
 static void damaged_zone_file_is_refused(void **state)
 {
     const struct folder *folder = *state;
-    char path[96];
+    char path[sizeof(folder->path) + 8];
     (void)snprintf(path, sizeof(path), "%s/Torn", folder->path);
     FILE *out = fopen(path, "w");
     assert_non_null(out);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "node/command/local_links.h"
+#include "node/temp_folder.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -22,7 +23,7 @@
     "relay us 127.0.2.1:4003 127.0.2.1:4004\n"
 
 struct folder {
-    char path[48], links[64];
+    char path[256], links[272];
 };
 
 static struct hr_local_links links;
@@ -38,8 +39,7 @@ static void write_file(const char *path, const char *text, size_t bytes)
 static int set_up(void **state)
 {
     static struct folder folder;
-    (void)snprintf(folder.path, sizeof(folder.path), "/tmp/headroom-test-XXXXXX");
-    if (mkdtemp(folder.path) == NULL) {
+    if (!hr_temp_folder("test", folder.path, sizeof(folder.path))) {
         return -1;
     }
     (void)snprintf(folder.links, sizeof(folder.links), "%s/links", folder.path);
@@ -157,7 +157,7 @@ static void a_line_that_is_no_entry_is_told_by_its_number(void **state)
     };
     const struct folder *folder = *state;
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
-        char text[512], where[96];
+        char text[512], where[sizeof(folder->links) + 8];
         struct hr_problem problem;
         (void)snprintf(text, sizeof(text), GOOD "%s\n", lines[i]);
         (void)snprintf(where, sizeof(where), "%s:6", folder->links);

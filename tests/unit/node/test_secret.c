@@ -13,16 +13,16 @@
 #include <cmocka.h>
 
 #include "node/secret.h"
+#include "node/temp_folder.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A fresh folder that is the working folder until the test ends. */
 static int enter_folder(void **state)
 {
-    static char folder[32];
-    memcpy(folder, "/tmp/headroom-secret-XXXXXX", sizeof("/tmp/headroom-secret-XXXXXX"));
-    *state = mkdtemp(folder);
-    return *state == NULL || chdir(folder) != 0;
+    static char folder[256];
+    *state = folder;
+    return !hr_temp_folder("secret", folder, sizeof(folder)) || chdir(folder) != 0;
 }
 
 static int leave_folder(void **state)

@@ -419,6 +419,17 @@ static void a_node_answers_only_while_a_majority_has_lately_granted(void **state
     one_close(&one);
 }
 
+/* What is proposed is refused as long as the lease of who would be evicted may last, and not a moment longer. */
+static void accepts_only_after_a_lapse(struct one *one)
+{
+    one->now += HR_LAPSE_NS;
+    one_hear(one, 0, HR_VOTE_ACCEPT, 256, &charter);
+    assert_int_equal(one->said.kind, HR_VOTE_REFUSED);
+    one->now += 1;
+    one_hear(one, 0, HR_VOTE_ACCEPT, 256, &charter);
+    assert_int_equal(one->said.kind, HR_VOTE_ACCEPTED);
+}
+
 static void a_node_just_started_or_in_new_company_evicts_nobody(void **state)
 {
     (void)state;
@@ -427,12 +438,7 @@ static void a_node_just_started_or_in_new_company_evicts_nobody(void **state)
     make_three(2);
     one_hear(&one, 0, HR_VOTE_CHARTER, 0, &charter);
     make_eviction(3, 2);
-    one.now += HR_LAPSE_NS;
-    one_hear(&one, 0, HR_VOTE_ACCEPT, 256, &charter);
-    assert_int_equal(one.said.kind, HR_VOTE_REFUSED);
-    one.now += 1;
-    one_hear(&one, 0, HR_VOTE_ACCEPT, 256, &charter); /* member 2 was never heard */
-    assert_int_equal(one.said.kind, HR_VOTE_ACCEPTED);
+    accepts_only_after_a_lapse(&one); /* member 2 was never heard */
 
     make_three(3); /* others were agreed on meanwhile */
     charter.count = 2;
@@ -442,12 +448,7 @@ static void a_node_just_started_or_in_new_company_evicts_nobody(void **state)
     one_hear(&one, 0, HR_VOTE_CHARTER, 0, &charter);
     charter.version = 4;
     charter.evicted = 1;
-    one.now += HR_LAPSE_NS;
-    one_hear(&one, 0, HR_VOTE_ACCEPT, 256, &charter);
-    assert_int_equal(one.said.kind, HR_VOTE_REFUSED);
-    one.now += 1;
-    one_hear(&one, 0, HR_VOTE_ACCEPT, 256, &charter);
-    assert_int_equal(one.said.kind, HR_VOTE_ACCEPTED);
+    accepts_only_after_a_lapse(&one);
     one_close(&one);
 }
 
@@ -461,12 +462,7 @@ static void a_node_that_is_granted_is_not_evicted_until_that_has_lapsed(void **s
     one.now += 2 * HR_LAPSE_NS;
     one_feel(&one, 2);
     make_eviction(3, 2);
-    one.now += HR_LAPSE_NS;
-    one_hear(&one, 0, HR_VOTE_ACCEPT, 256, &charter);
-    assert_int_equal(one.said.kind, HR_VOTE_REFUSED);
-    one.now += 1;
-    one_hear(&one, 0, HR_VOTE_ACCEPT, 256, &charter);
-    assert_int_equal(one.said.kind, HR_VOTE_ACCEPTED);
+    accepts_only_after_a_lapse(&one);
     one_close(&one);
 }
 

@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "storage/storage_lmdb.h"
-#include "tests/unit/storage/temp_dir.h"
+#include "tests/lib/temp_dir.h"
 
 #define RECORDS 2000
 #define BATCHES 20

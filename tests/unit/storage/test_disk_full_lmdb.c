@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "storage/storage_lmdb.h"
-#include "tests/unit/storage/temp_dir.h"
+#include "tests/lib/temp_dir.h"
 
 #define DISK_OPTIONS "size=4m"
 #define PAYLOAD_BYTES 30000

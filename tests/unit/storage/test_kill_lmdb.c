@@ -20,7 +20,7 @@
 #include "base/rng.h"
 #include "storage/le.h"
 #include "storage/storage_lmdb.h"
-#include "tests/unit/storage/temp_dir.h"
+#include "tests/lib/temp_dir.h"
 
 #define ROUNDS 50
 #define PARTS 3 /* records of a batch */

@@ -17,7 +17,7 @@
 
 #include "storage/identity.h"
 #include "storage/storage_lmdb.h"
-#include "tests/unit/storage/temp_dir.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/unit/storage/suite.h"
 
 #define MIB (UINT64_C(1) << 20)

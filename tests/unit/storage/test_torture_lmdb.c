@@ -21,7 +21,7 @@
 
 #include "storage/le.h"
 #include "storage/storage_lmdb.h"
-#include "tests/unit/storage/temp_dir.h"
+#include "tests/lib/temp_dir.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TICKETS 10

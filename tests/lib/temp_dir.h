@@ -1,6 +1,6 @@
-/* Temporary directories for stores on disk, in $TMPDIR or /tmp. */
-#ifndef HR_TESTS_UNIT_STORAGE_TEMP_DIR_H
-#define HR_TESTS_UNIT_STORAGE_TEMP_DIR_H
+/* Temporary directories for stores on disk, in $TMPDIR, or where the system keeps such. */
+#ifndef HR_TESTS_LIB_TEMP_DIR_H
+#define HR_TESTS_LIB_TEMP_DIR_H
 
 #define TEMP_PATH_BYTES 256
 

@@ -1,4 +1,4 @@
-#include "tests/unit/storage/temp_dir.h"
+#include "tests/lib/temp_dir.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 void temp_dir_make(struct temp_dir *ret_dir)
 {
     const char *base = getenv("TMPDIR");
-    int bytes = snprintf(ret_dir->path, sizeof(ret_dir->path), "%s/headroom-XXXXXX", base == NULL ? "/tmp" : base);
+    int bytes = snprintf(ret_dir->path, sizeof(ret_dir->path), "%s/headroom-XXXXXX", base == NULL ? P_tmpdir : base);
     assert_true(bytes > 0 && (size_t)bytes < sizeof(ret_dir->path));
     assert_non_null(mkdtemp(ret_dir->path));
     (void)snprintf(ret_dir->store, sizeof(ret_dir->store), "%s/store", ret_dir->path);
