@@ -70,11 +70,17 @@ void hr_reserve_take(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost
  * which makes a new record, is wanted. */
 void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index);
 
+/* The reserve that hr_reserve_next_wanted would give, still on the queue: wanting it once more changes nothing. */
+static inline uint32_t hr_reserve_first_wanted(const struct hr_reserve_pool *pool)
+{
+    return pool->wanted_head;
+}
+
 /* The next reserve whose raise is wanted, off the queue; 0: there is none. */
 uint32_t hr_reserve_next_wanted(struct hr_reserve_pool *pool);
 
 /* Starts a raise at now and returns the units that the record on its way must be ahead. capacity: what the limit holds
- * at most. Requires: no other raise of it is on its way. */
+ * at most. Requires: no other raise of it is on its way, and it is off the queue. */
 uint64_t hr_reserve_raise(struct hr_reserve_pool *pool, uint32_t index, uint64_t capacity, hr_ns now);
 
 /* The records of all raises on their way came to the store, or did not. O(raises). */

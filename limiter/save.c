@@ -97,9 +97,12 @@ bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct
     now = hr_limiter_settle_now(limiter, now);
     struct hr_context context = hr_limiter_context(limiter, now);
     uint32_t index;
-    while ((index = hr_reserve_next_wanted(&limiter->reserves)) != 0) {
+    while ((index = hr_reserve_first_wanted(&limiter->reserves)) != 0) {
         struct hr_cell *cell = hr_table_find(&limiter->table, limiter->reserves.reserves[index].counter);
-        if (cell != NULL && save_cell(limiter, cell, &context, ret_image)) {
+        /* It leaves the queue when its image is made: that may restate the counter, which wants a raise of it too. */
+        bool is_made = cell != NULL && save_cell(limiter, cell, &context, ret_image);
+        (void)hr_reserve_next_wanted(&limiter->reserves);
+        if (is_made) {
             uint64_t capacity = limiter->versions.versions[cell->version].rule.capacity;
             ret_image->ahead = hr_reserve_raise(&limiter->reserves, index, capacity, now.steady);
             return true;
@@ -454,6 +457,22 @@ enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_count
     return HR_OK;
 }
 
+/* The cell of a counter whose limit gives leases, with those that it has. It may have none yet, and may be as another
+ * limit of that name left it: then its state is no list of leases. NULL: no room. */
+static struct hr_cell *cell_of_leases(struct hr_limiter *limiter, struct hr_id128 id, const struct hr_version *version,
+                                      struct hr_context *context)
+{
+    struct hr_cell *cell = hr_table_find(&limiter->table, id);
+    if (cell == NULL) {
+        return fresh_cell(limiter, id, version, context);
+    }
+    if (hr_limiter_bring_up_to_date(limiter, cell, context) != version) {
+        cell = fresh_cell(limiter, id, version, context);
+        hr_limiter_note_restated(limiter, cell, version);
+    }
+    return cell;
+}
+
 enum hr_err hr_limiter_restore_lease(struct hr_limiter *limiter, const struct hr_lease_image *image, int64_t elapsed_ns,
                                      struct hr_now now)
 {
@@ -467,10 +486,7 @@ enum hr_err hr_limiter_restore_lease(struct hr_limiter *limiter, const struct hr
     if (image->slots < 1 || image->slots > HR_COST_MAX || remaining_ns > HR_PERIOD_NS_MAX) {
         return HR_E_CORRUPT;
     }
-    struct hr_cell *cell = hr_table_find(&limiter->table, image->counter);
-    if (cell == NULL) {
-        cell = hr_table_insert(&limiter->table, image->counter, hr_limiter_version_number(limiter, version));
-    }
+    struct hr_cell *cell = cell_of_leases(limiter, image->counter, version, &context);
     if (cell == NULL || hr_lease_pool_available(&limiter->leases) == 0) {
         return HR_E_FULL;
     }

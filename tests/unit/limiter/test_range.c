@@ -274,6 +274,37 @@ static void leases_move_with_their_ids_and_what_is_left_of_their_time(void **sta
     fixture_close(&to);
 }
 
+/* The node that takes a copy may not have looked at the counter since its limit was of another algorithm, or was gone:
+ * what its state says is then no list of leases. */
+static void a_lease_comes_to_a_counter_that_was_of_another_algorithm(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2 * HR_CONCURRENCY; i++) {
+        const struct fixture_limit limit = {.name = "l", .key = "user", .rule = any_rule(HR_CONCURRENCY, CAPACITY)};
+        struct fixture from, to;
+        open_pair_member(&from, HR_CONCURRENCY);
+        open_pair_member(&to, (enum hr_algorithm)(i / 2));
+        assert_true(fixture_take(&from, "user=a", 10));
+        assert_true(fixture_take(&to, "user=a", 7));
+        if (i % 2 == 1) {
+            fixture_load(&to, &limit, 0);
+        }
+        fixture_load(&to, &limit, 1);
+        struct hr_range_cursor cursor;
+        struct hr_counter_image counter;
+        struct hr_lease_image lease;
+        hr_range_cursor_init(&cursor, all);
+        assert_int_equal(hr_limiter_range_next(from.limiter, &cursor, HR_RANGE_EXACT, from.now, &counter, &lease),
+                         HR_RANGE_LEASE);
+        assert_int_equal(hr_limiter_apply_lease(to.limiter, &lease, 0, to.now), HR_OK);
+        assert_int_equal(fixture_remaining(&to, "user=a", "l"), CAPACITY - 10);
+        assert_true(hr_limiter_release(to.limiter, lease.id, to.now));
+        assert_int_equal(fixture_remaining(&to, "user=a", "l"), CAPACITY);
+        fixture_close(&from);
+        fixture_close(&to);
+    }
+}
+
 static void a_counter_of_a_rule_given_on_the_spot_moves(void **state)
 {
     (void)state;
@@ -303,6 +334,7 @@ int main(void)
         cmocka_unit_test(what_becomes_own_is_saved_and_a_copy_is_not),
         cmocka_unit_test(a_stored_counter_that_is_dropped_has_its_record_forgotten),
         cmocka_unit_test(leases_move_with_their_ids_and_what_is_left_of_their_time),
+        cmocka_unit_test(a_lease_comes_to_a_counter_that_was_of_another_algorithm),
         cmocka_unit_test(a_counter_of_a_rule_given_on_the_spot_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

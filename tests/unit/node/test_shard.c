@@ -730,6 +730,25 @@ static void a_reload_spends_nothing_that_was_reserved_before_it(void **state)
     }
 }
 
+/* Making the record of a raise brings its counter to the new rule, which wants a raise too. It stood in two queues at
+ * once then, was raised twice in one batch, and the word that this was stored went round in a circle for ever. */
+static void a_raise_that_a_reload_overtakes_is_made_once(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("q", bucket_rule(1000), HR_RESERVED);
+    struct rig *rig = open_rig(&limit, 1);
+    assert_int_equal(send(rig, (struct ask){.cost = 1}), HR_SERVED_WAITING);
+    limit.rule = bucket_rule(500);
+    load_limits(rig, &limit, 1);
+    assert_true(commit(rig, false));
+    assert_int_equal(rig->batch_records, 1);
+    (void)settle(rig);
+    uint64_t msgid;
+    assert_true(next_answer(rig, &msgid));
+    assert_int_equal(remaining(rig, 0), 499);
+    close_rig(rig);
+}
+
 static void a_clean_stop_loses_nothing(void **state)
 {
     (void)state;
@@ -1406,6 +1425,7 @@ int main(void)
         cmocka_unit_test(a_store_that_fails_makes_requests_unavailable_within_their_time),
         cmocka_unit_test(a_change_of_durability_does_not_lose_what_was_spent),
         cmocka_unit_test(a_reload_spends_nothing_that_was_reserved_before_it),
+        cmocka_unit_test(a_raise_that_a_reload_overtakes_is_made_once),
         cmocka_unit_test(a_clean_stop_loses_nothing),
         cmocka_unit_test(a_refund_gives_back_and_its_retry_does_not),
         cmocka_unit_test(a_retry_gets_the_same_bytes_also_while_the_first_waits),
