@@ -510,6 +510,7 @@ static inline void decide_plain(struct hr_limiter *limiter, const struct hr_touc
     struct hr_row *row = &decision->rows[0];
     uint64_t cost = request->cost;
     bool counts = !request->peek && !request->is_ahead;
+    hr_journal_prefetch(&limiter->journal, cell); /* it comes while the rest is computed */
     bool fits = cost == 0 || hr_gcra_fits(&gcra, &rule, cost, now);
     int64_t retry_after_ms = fits ? 0 : cost > rule.capacity ? HR_NEVER_MS : hr_gcra_retry_ms(&gcra, &rule, cost, now);
     if (fits && counts && cost > 0) {

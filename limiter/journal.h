@@ -61,9 +61,21 @@ static inline bool hr_journal_note(struct hr_journal *journal, struct hr_cell *c
         noted = &journal->noted[journal->count++];
         noted->id = cell->id;
     }
-    noted->gcra = cell->state.bucket.gcra;
+    /* Word by word, as they were just written: a load of both at once would wait until they are in the cache. */
+    noted->gcra.arrival.hi = cell->state.bucket.gcra.arrival.hi;
+    noted->gcra.arrival.lo = cell->state.bucket.gcra.arrival.lo;
     noted->version = cell->version;
     return true;
+}
+
+/* Asks for the memory of the cell's copy, if there may be one, ahead of a note. A state that is no bucket's may say
+ * anything here. */
+static inline void hr_journal_prefetch(const struct hr_journal *journal, const struct hr_cell *cell)
+{
+    const struct hr_bucket *bucket = &cell->state.bucket;
+    if (bucket->round == journal->round && bucket->place < journal->count) {
+        __builtin_prefetch(&journal->noted[bucket->place], 1);
+    }
 }
 
 /* Should it be emptied soon, though not all of the interval has passed? */

@@ -129,6 +129,17 @@ static bool forget(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_v
     return true;
 }
 
+/* Who comes back once in a while would wait for the store each time, were the units ahead of it dropped as soon as it
+ * is untouched. */
+static bool is_worth_keeping(const struct hr_limiter *limiter, const struct hr_cell *cell,
+                             const struct hr_version *version, hr_ns now)
+{
+    const struct hr_table *table = &limiter->table;
+    return cell->reserve != 0 && hr_limiter_durability(limiter, version) == HR_RESERVED &&
+           hr_reserve_is_worth_keeping(&limiter->reserves.reserves[cell->reserve], now) &&
+           hr_reserve_pool_has_room(&limiter->reserves) && table->count < table->count_max - table->count_max / 4;
+}
+
 /* True where the cell was dropped, so that another may stand in its place. */
 static bool sweep_cell(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context)
 {
@@ -140,7 +151,8 @@ static bool sweep_cell(struct hr_limiter *limiter, struct hr_cell *cell, struct 
     if (version == NULL) {
         return forget(limiter, cell, &limiter->versions.versions[cell->version], context);
     }
-    if (hr_state_is_untouched(&cell->state, &version->rule, context) && forget(limiter, cell, version, context)) {
+    if (hr_state_is_untouched(&cell->state, &version->rule, context) &&
+        !is_worth_keeping(limiter, cell, version, context->now.steady) && forget(limiter, cell, version, context)) {
         return true;
     }
     hr_limiter_refresh_cell(limiter, cell);

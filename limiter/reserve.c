@@ -23,6 +23,7 @@ uint32_t hr_reserve_new(struct hr_reserve_pool *pool, struct hr_id128 counter)
         return 0;
     }
     pool->reserves[index] = (struct hr_reserve){.counter = counter, .chunk = 1};
+    pool->used++;
     return index;
 }
 
@@ -30,6 +31,7 @@ void hr_reserve_free(struct hr_reserve_pool *pool, uint32_t index)
 {
     pool->reserves[index].next = pool->free_head;
     pool->free_head = index;
+    pool->used--;
 }
 
 /* While a record is on its way, the queue can wait: settling comes back to it. */

@@ -24,6 +24,9 @@
 /* The greatest chunk: this part of what the limit holds. */
 #define HR_RESERVE_CHUNKS_PER_CAPACITY 8
 
+/* For so long after its last raise a counter that is untouched again keeps what it has ahead, where there is room. */
+#define HR_RESERVE_KEPT_NS (3600 * HR_NS_PER_S)
+
 struct hr_reserve {
     struct hr_id128 counter;
     uint64_t left;   /* units that may be spent without asking */
@@ -40,6 +43,7 @@ struct hr_reserve {
 struct hr_reserve_pool {
     struct hr_reserve *reserves; /* [0] is not used */
     uint32_t reserve_count;      /* with [0] */
+    uint32_t used;               /* without [0] */
     uint32_t fresh, free_head;   /* as in lease.h */
     uint32_t wanted_head, wanted_tail;
     uint32_t asked_head; /* those whose raise is on its way */
@@ -51,6 +55,18 @@ void hr_reserve_pool_init(struct hr_reserve_pool *pool, struct hr_reserve *reser
 static inline bool hr_reserve_pool_is_unused(const struct hr_reserve_pool *pool)
 {
     return pool->fresh == 1;
+}
+
+/* Is there room for a good many more? */
+static inline bool hr_reserve_pool_has_room(const struct hr_reserve_pool *pool)
+{
+    return pool->used < pool->reserve_count - pool->reserve_count / 4;
+}
+
+/* Does a counter that is untouched keep it? While units are left, it would spend them without waiting. */
+static inline bool hr_reserve_is_worth_keeping(const struct hr_reserve *reserve, hr_ns now)
+{
+    return reserve->left > 0 && now - reserve->raised_at < HR_RESERVE_KEPT_NS;
 }
 
 /* 0: none is left. */

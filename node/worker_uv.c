@@ -233,11 +233,15 @@ static void take_result(struct hr_worker *worker, struct hr_now now)
     }
 }
 
+/* The batch is the core's, which leaves it alone until it has heard of the result; and the store is closed before the
+ * core's memory goes. */
 static void commit(struct hr_worker *worker, const struct hr_store_batch *batch, struct hr_now now)
 {
-    uint64_t number = worker->config.number;
+    uint64_t number = worker->config.number, ticket = number << HR_WORKER_TICKET_BITS | worker->ticket;
+    struct hr_store_batch lent = *batch;
+    lent.is_lent = true;
     worker->is_committing = true;
-    enum hr_err err = hr_store_commit(worker->config.store, number << HR_WORKER_TICKET_BITS | worker->ticket, batch);
+    enum hr_err err = hr_store_commit(worker->config.store, ticket, &lent);
     if (err != HR_OK) {
         settle(worker, err, now);
     }

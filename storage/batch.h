@@ -19,6 +19,7 @@ struct hr_store_batch {
     size_t bytes_max, bytes;
     uint32_t count;     /* puts and deletes */
     uint32_t put_count; /* puts among them */
+    bool is_lent;       /* to a store: the memory stays as it is until the store has answered, and need not be copied */
 };
 
 void hr_batch_init(struct hr_store_batch *batch, void *memory, size_t bytes_max);

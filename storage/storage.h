@@ -53,8 +53,8 @@ struct hr_store_loaded {
     uint64_t good, bad; /* records */
 };
 
-/* Queues a copy of the batch. On error nothing was queued and the ticket gets no result.
- * HR_E_FULL: too much waits, try again after the next result. HR_E_RANGE: larger than the queue ever is. */
+/* Queues a copy of the batch; of one that is lent, where it is. On error nothing was queued and the ticket gets no
+ * result. HR_E_FULL: too much waits, try again after the next result. HR_E_RANGE: larger than the queue ever is. */
 HR_MUST enum hr_err hr_store_commit(struct hr_store *store, uint64_t ticket, const struct hr_store_batch *batch);
 
 /* Visits every committed record of the kind, in the order of keys. *ret_loaded is written in any case.

@@ -332,6 +332,9 @@ static bool enqueue(struct queue *queue, uint64_t ticket, const struct hr_store_
     }
     struct waiting *waiting = &queue->waiting[queue->count++];
     *waiting = (struct waiting){ticket, *batch};
+    if (batch->is_lent) {
+        return true;
+    }
     waiting->batch.memory = queue->memory + queue->bytes;
     if (batch->bytes > 0) {
         memcpy(waiting->batch.memory, batch->memory, batch->bytes);

@@ -9,6 +9,8 @@ spent in its last interval. Then a lease must still be there after either end, a
 and the rest of the quota is spent, so that the sum shows as well that nothing was given twice. The long form is
 --rounds 1000."""
 import argparse
+import itertools
+import math
 import os
 import random
 import sys
@@ -30,9 +32,8 @@ COMMITS_S = 0.3
 COMMITS_S_MAX = 0.9
 # A chunk (limiter/reserve.h): 64 requests like the largest; for a busy counter up to four times what it spent in a
 # tenth of a second, for the chunk is doubled while half of one is spent faster; never more than an eighth of the quota.
-# What the node did in a tenth of a second may have taken a little longer to be read.
 CHUNK_REQUESTS = 64
-CHUNK_LASTS_S = 0.1 + 0.02
+CHUNK_LASTS_S = 0.1
 CHUNK_MAX = QUOTA // 8 + 1
 
 LIMITS = """limits:
@@ -56,8 +57,8 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self.client = node.client()
         self.random = random.Random(seed)
-        self.under_way = {}
-        self.received = []  # (when, cost) of each answer that admitted
+        self.under_way = {}  # by msgid: when it was sent, cost
+        self.received = []  # (sent, received, cost) of each answer that admitted
         self.refused = 0
         self.failure = None
 
@@ -75,16 +76,16 @@ class Load(threading.Thread):
 
     def send(self):
         cost = self.random.randint(1, COST_MAX)
-        self.under_way[self.client.msgid + 1] = cost
+        self.under_way[self.client.msgid + 1] = (time.monotonic(), cost)
         self.client.send("check", {"attributes": {"do": "spend"}, "cost": cost, "detail": False})
 
     def receive(self):
         msgid, error, result = self.client.next()
-        cost = self.under_way.pop(msgid)
+        sent_at, cost = self.under_way.pop(msgid)
         if error is not None:
             self.refused += 1
         elif result["allowed"]:
-            self.received.append((time.monotonic(), cost))
+            self.received.append((sent_at, time.monotonic(), cost))
 
 
 def spent(client):
@@ -110,26 +111,24 @@ class Round:
             load.join(20)
             assert not load.is_alive(), "a connection outlived its node"
             assert load.failure is None, repr(load.failure)
-        answers = sorted(answer for load in loads for answer in load.received)
-        self.received = sum(cost for _, cost in answers)
-        self.unanswered = sum(sum(load.under_way.values()) for load in loads)
+        answers = [answer for load in loads for answer in load.received]
+        unanswered = [(at, math.inf, cost) for load in loads for at, cost in load.under_way.values()]
+        times = [at for _, at, _ in answers]
+        self.received = sum(cost for _, _, cost in answers)
+        self.unanswered = sum(cost for _, _, cost in unanswered)
         self.refused = sum(load.refused for load in loads)
-        self.late = sum(cost for at, cost in answers if at >= self.killed_at - FLUSH_S - COMMITS_S)
-        self.late_max = sum(cost for at, cost in answers if at >= self.killed_at - FLUSH_S - COMMITS_S_MAX)
-        self.rate = self.received / (answers[-1][0] - answers[0][0]) if len(answers) > 1000 else 0
-        self.chunk = min(CHUNK_MAX, max(CHUNK_REQUESTS * COST_MAX, 4 * (self.unanswered + most_within(answers))))
+        self.late = sum(cost for _, at, cost in answers if at >= self.killed_at - FLUSH_S - COMMITS_S)
+        self.late_max = sum(cost for _, at, cost in answers if at >= self.killed_at - FLUSH_S - COMMITS_S_MAX)
+        self.rate = self.received / (max(times) - min(times)) if len(answers) > 1000 else 0
+        self.chunk = min(CHUNK_MAX, max(CHUNK_REQUESTS * COST_MAX, 4 * most_within(answers + unanswered)))
 
 
-def most_within(answers):
-    """The most that was spent within CHUNK_LASTS_S."""
-    most = spent_since = first = 0
-    for at, cost in answers:
-        spent_since += cost
-        while answers[first][0] < at - CHUNK_LASTS_S:
-            spent_since -= answers[first][1]
-            first += 1
-        most = max(most, spent_since)
-    return most
+def most_within(requests):
+    """The most that the node can have spent within CHUNK_LASTS_S by its own clock, whatever held it or its clients up:
+    it decided each request at some moment between its sending and its answer's coming."""
+    begins = [(sent - CHUNK_LASTS_S, 0, cost) for sent, _, cost in requests]  # of such a time that may hold it
+    ends = [(received, 1, -cost) for _, received, cost in requests]
+    return max(itertools.accumulate((cost for _, _, cost in sorted(begins + ends)), initial=0))
 
 
 class Counted:

@@ -570,6 +570,94 @@ static void a_steady_stream_waits_only_while_it_warms_up(void **state)
     close_rig(rig);
 }
 
+/* The store takes what is due, and all that waited is answered. */
+static void answer_all(struct rig *rig)
+{
+    uint64_t msgid;
+    while (commit(rig, false)) {
+        pass(rig, MS(5));
+        (void)settle(rig);
+        while (next_answer(rig, &msgid)) {
+            assert_true(read_decision(rig));
+        }
+    }
+}
+
+/* Time goes by without a request, long enough for the sweep to come by each counter. */
+static void stand_idle(struct rig *rig, int64_t ns)
+{
+    pass(rig, ns);
+    for (int i = 0; i < 1500; i++) {
+        pass(rig, MS(10));
+        hr_shard_tick(rig->shard, rig->now);
+    }
+    answer_all(rig);
+}
+
+static void who_comes_back_within_the_hour_does_not_wait_again(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("b", bucket_rule(1000), HR_RESERVED);
+    struct rig *rig = open_rig(&limit, 1);
+    static const struct {
+        int64_t idle_ns;
+        enum hr_served served;
+    } visits[] = {
+        {0, HR_SERVED_WAITING}, {HR_RESERVE_KEPT_NS / 4, HR_SERVED_ANSWERED}, {HR_RESERVE_KEPT_NS, HR_SERVED_WAITING}};
+    for (size_t i = 0; i < COUNT(visits); i++) {
+        stand_idle(rig, visits[i].idle_ns);
+        enum hr_served served = send(rig, (struct ask){.cost = 10});
+        if (served != visits[i].served) {
+            fail_msg("visit %zu: %d", i, (int)served);
+        }
+        answer_all(rig);
+    }
+    close_rig(rig);
+}
+
+/* What was put ahead of it is charged once, however often the node crashes, and then drains like anything else. */
+static void crashes_cost_an_idle_counter_one_chunk_and_no_more(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("b", bucket_rule(1000), HR_RESERVED);
+    struct rig *rig = open_rig(&limit, 1);
+    (void)send(rig, (struct ask){.cost = 1});
+    answer_all(rig);
+    stand_idle(rig, HR_RESERVE_KEPT_NS / 4);
+    assert_int_equal(remaining(rig, 0), 1000);
+    for (int i = 0; i < 3; i++) {
+        crash(rig);
+        assert_int_equal(remaining(rig, 0), 1000 - HR_RESERVE_CHUNK_REQUESTS);
+    }
+    stand_idle(rig, HR_RESERVE_KEPT_NS / 4);
+    assert_int_equal(hr_limiter_usage(hr_shard_limiter(rig->shard)).counters, 0);
+    assert_int_equal(remaining(rig, 0), 1000);
+    close_rig(rig);
+}
+
+/* There is room for 256 reserves: a quarter is for those who come. */
+static void counters_that_nobody_asks_for_leave_room_for_others(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("b", bucket_rule(1000), HR_RESERVED);
+    struct rig *rig = open_rig(&limit, 1);
+    char user[8];
+    for (int i = 0; i < 400; i++) {
+        (void)snprintf(user, sizeof(user), "u%d", i);
+        (void)send(rig, (struct ask){.user = user, .cost = 1});
+        answer_all(rig);
+        if (i % 32 == 31) {
+            stand_idle(rig, 100 * HR_NS_PER_S);
+            uint32_t kept = hr_limiter_usage(hr_shard_limiter(rig->shard)).counters;
+            if (kept != (uint32_t)(i < 192 ? i + 1 : 192)) {
+                fail_msg("%d came, %u are kept", i + 1, kept);
+            }
+        }
+    }
+    assert_int_equal(hr_shard_counts(rig->shard).faults, 0);
+    close_rig(rig);
+}
+
 static bool is_nowhere(void *user, const struct hr_call *call, struct hr_now now)
 {
     uint32_t *asked = user;
@@ -1420,6 +1508,9 @@ int main(void)
         cmocka_unit_test(a_restored_counter_is_never_fuller_than_one_that_went_on),
         cmocka_unit_test(no_schedule_of_crashes_admits_more_than_the_quota),
         cmocka_unit_test(a_steady_stream_waits_only_while_it_warms_up),
+        cmocka_unit_test(who_comes_back_within_the_hour_does_not_wait_again),
+        cmocka_unit_test(crashes_cost_an_idle_counter_one_chunk_and_no_more),
+        cmocka_unit_test(counters_that_nobody_asks_for_leave_room_for_others),
         cmocka_unit_test(a_request_whose_counter_moves_while_it_waits_is_let_go_and_takes_nothing),
         cmocka_unit_test(those_who_wait_are_answered_in_their_order),
         cmocka_unit_test(a_store_that_fails_makes_requests_unavailable_within_their_time),

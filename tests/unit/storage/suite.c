@@ -439,6 +439,30 @@ static void the_batch_is_the_callers_again_once_it_is_committed(void **state)
     assert_int_equal(load(rig).words[1], 77);
 }
 
+/* It may lie among others that are copies. */
+static void a_lent_batch_is_the_callers_again_once_it_is_answered(void **state)
+{
+    struct rig *rig = *state;
+    struct hr_store_batch copied = rig->batch;
+    hold(rig);
+    put_word(rig, 1, 76);
+    put_word(rig, 2, 78);
+    commit(rig);
+    rig->batch.memory += ROOM_BYTES / 2;
+    rig->batch.bytes_max = ROOM_BYTES / 2;
+    put_word(rig, 1, 77);
+    rig->batch.is_lent = true;
+    assert_int_equal(hr_store_commit(rig->store, ++rig->ticket, &rig->batch), HR_OK);
+    memset(copied.memory, 0xee, 4096);
+    release(rig);
+    assert_int_equal(settle(rig), HR_OK);
+    memset(rig->batch.memory, 0xee, 4096);
+    rig->batch = copied;
+    struct found found = load(rig);
+    assert_int_equal(found.words[1], 77);
+    assert_int_equal(found.words[2], 78);
+}
+
 /* The last record's payload ends where the batch does. */
 static void damage_last(struct rig *rig)
 {
@@ -549,6 +573,7 @@ int suite_run(struct suite_driver *driver)
         TEST(what_waits_is_bounded),
         TEST(close_answers_what_still_waits),
         TEST(the_batch_is_the_callers_again_once_it_is_committed),
+        TEST(a_lent_batch_is_the_callers_again_once_it_is_answered),
         TEST(a_damaged_record_is_counted_and_skipped),
         TEST(a_record_of_a_newer_version_stops_the_load),
         TEST(a_visitor_may_end_the_load_or_call_a_record_bad),
