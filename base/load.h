@@ -1,4 +1,4 @@
-/* Load: bytes at any address as numbers, little-endian on every machine.
+/* Load: bytes at any address as numbers, the same on every machine: little-endian, where the name does not say else.
  * Thread: any. Pure. Reads the bytes that are named and none beside them. */
 #ifndef HR_BASE_LOAD_H
 #define HR_BASE_LOAD_H
@@ -13,6 +13,13 @@ static inline uint64_t hr_load64(const void *at)
     uint64_t value;
     memcpy(&value, at, sizeof(value));
     return le64toh(value);
+}
+
+static inline uint64_t hr_load64_be(const void *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof(value));
+    return be64toh(value);
 }
 
 static inline uint32_t hr_load32(const void *at)

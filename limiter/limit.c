@@ -73,35 +73,46 @@ const char *hr_rule_fault(const struct hr_rule *rule)
     return "the algorithm is unknown";
 }
 
-static bool is_name(struct hr_span name, size_t bytes_max, const char *also)
+/* Which names each byte may be a part of. */
+enum { LIMIT = 1, ATTRIBUTE = 2, BOTH = LIMIT | ATTRIBUTE };
+
+static const uint8_t name_bytes[256] = {
+    ['-'] = BOTH, ['.'] = ATTRIBUTE, ['_'] = ATTRIBUTE, ['a'] = BOTH, ['b'] = BOTH, ['c'] = BOTH, ['d'] = BOTH,
+    ['e'] = BOTH, ['f'] = BOTH,      ['g'] = BOTH,      ['h'] = BOTH, ['i'] = BOTH, ['j'] = BOTH, ['k'] = BOTH,
+    ['l'] = BOTH, ['m'] = BOTH,      ['n'] = BOTH,      ['o'] = BOTH, ['p'] = BOTH, ['q'] = BOTH, ['r'] = BOTH,
+    ['s'] = BOTH, ['t'] = BOTH,      ['u'] = BOTH,      ['v'] = BOTH, ['w'] = BOTH, ['x'] = BOTH, ['y'] = BOTH,
+    ['z'] = BOTH, ['0'] = BOTH,      ['1'] = BOTH,      ['2'] = BOTH, ['3'] = BOTH, ['4'] = BOTH, ['5'] = BOTH,
+    ['6'] = BOTH, ['7'] = BOTH,      ['8'] = BOTH,      ['9'] = BOTH};
+
+static bool is_name(struct hr_span name, size_t bytes_max, uint8_t kind)
 {
+    uint8_t kinds = kind;
     if (name.bytes < 1 || name.bytes > bytes_max) {
         return false;
     }
     for (size_t i = 0; i < name.bytes; i++) {
-        char c = name.at[i];
-        bool is_word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-        if (!is_word && (c == '\0' || strchr(also, c) == NULL)) {
-            return false;
-        }
+        kinds &= name_bytes[(uint8_t)name.at[i]];
     }
-    return true;
+    return kinds != 0;
 }
 
 bool hr_limit_name_is_valid(struct hr_span name)
 {
-    return is_name(name, HR_LIMIT_NAME_BYTES_MAX, "-");
+    return is_name(name, HR_LIMIT_NAME_BYTES_MAX, LIMIT);
 }
 
 bool hr_attribute_name_is_valid(struct hr_span name)
 {
-    return is_name(name, HR_ATTRIBUTE_NAME_BYTES_MAX, "_.-");
+    return is_name(name, HR_ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTE);
 }
 
 bool hr_attribute_value_is_valid(struct hr_span value)
 {
-    return value.bytes <= HR_ATTRIBUTE_VALUE_BYTES_MAX && hr_utf8_is_valid(value) &&
-           (value.bytes == 0 || memchr(value.at, '\0', value.bytes) == NULL);
+    if (value.bytes > HR_ATTRIBUTE_VALUE_BYTES_MAX) {
+        return false;
+    }
+    return hr_utf8_is_plain(value) ||
+           (hr_utf8_is_valid(value) && (value.bytes == 0 || memchr(value.at, '\0', value.bytes) == NULL));
 }
 
 /* One to three digits without a leading zero, up to bits_max. */

@@ -72,3 +72,44 @@ enum hr_err hr_frame_scan(struct hr_frame *frame, struct hr_span arrived)
     }
     return frame->at <= arrived.bytes ? HR_OK : HR_E_TRUNCATED;
 }
+
+/* The size of a value that begins with 0xc0 to 0xdf; of a text's head. 0: it is not plain. */
+static const uint8_t long_bytes[32] = {1, 0, 1, 1, 2, 0, 0, 0, 0, 0, 5, 9, 2, 3, 5, 9,
+                                       2, 3, 5, 9, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0};
+
+/* The size of a plain value that begins with 0xc0 to 0xdf; 0: it is none, or is cut off. */
+static size_t long_plain_bytes(struct hr_span rest)
+{
+    uint8_t first = (uint8_t)rest.at[0];
+    bool is_text = first == 0xc4 || first == 0xd9;
+    size_t bytes = long_bytes[first - 0xc0];
+    if (!is_text) {
+        return bytes;
+    }
+    return rest.bytes < bytes ? 0 : bytes + (uint8_t)rest.at[1];
+}
+
+size_t hr_frame_plain_bytes(struct hr_span bytes, uint32_t containers_max)
+{
+    size_t at = 0, one;
+    uint32_t owed = 1; /* at most 30 for each container */
+    uint32_t containers = 0;
+    for (; owed > 0 && at < bytes.bytes; at += one, owed--) {
+        uint8_t first = (uint8_t)bytes.at[at];
+        if ((first & 0xe0) == 0xa0) {
+            one = 1 + (size_t)(first & 0x1f);
+        } else if ((first & 0xe0) == 0xc0) {
+            one = long_plain_bytes((struct hr_span){bytes.at + at, bytes.bytes - at});
+        } else {
+            one = 1;
+        }
+        if ((first & 0xe0) == 0x80) {
+            owed += first < 0x90 ? 2U * (first & 0xfU) : first & 0xfU;
+            containers++;
+        }
+        if (one == 0 || containers > containers_max) {
+            return 0;
+        }
+    }
+    return owed == 0 && at <= bytes.bytes ? at : 0;
+}

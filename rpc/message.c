@@ -1,6 +1,10 @@
 #include "rpc/message.h"
 
+#include "rpc/frame.h"
 #include "rpc/unpack.h"
+
+/* Containers around the params' one map. */
+#define CONTAINERS_AROUND 2
 
 /* [type, ...: the head of any envelope. */
 static enum hr_err read_type(struct hr_unpacker *in, uint32_t *ret_count, uint64_t *ret_type)
@@ -98,6 +102,22 @@ enum hr_err hr_message_decode(struct hr_span frame, struct hr_message *ret_messa
         *ret_message = message;
     }
     return err;
+}
+
+bool hr_message_read_plain(struct hr_span arrived, struct hr_message *ret_message, size_t *ret_bytes)
+{
+    struct hr_unpacker in = {arrived};
+    uint32_t count;
+    uint64_t type;
+    if (read_type(&in, &count, &type) != HR_OK || type != HR_MESSAGE_REQUEST ||
+        read_request(&in, count, ret_message) != HR_OK || ret_message->fault != NULL ||
+        ret_message->params.at != in.left.at) { /* it lies elsewhere where params were left out */
+        return false;
+    }
+    ret_message->kind = HR_MESSAGE_REQUEST;
+    ret_message->params.bytes = hr_frame_plain_bytes(in.left, HR_NESTING_MAX - CONTAINERS_AROUND);
+    *ret_bytes = (size_t)(in.left.at - arrived.at) + ret_message->params.bytes;
+    return ret_message->params.bytes > 0;
 }
 
 bool hr_message_find_msgid(struct hr_span beginning, uint64_t *ret_msgid)

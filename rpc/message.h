@@ -41,6 +41,11 @@ struct hr_message {
  * asked cannot be told: the peer does not speak this protocol. */
 HR_MUST enum hr_err hr_message_decode(struct hr_span frame, struct hr_message *ret_message);
 
+/* A request at the start of what has arrived, if it is there whole and in the form that most have
+ * (hr_frame_plain_bytes): what hr_frame_scan and hr_message_decode would find, in one go. False: they are to be asked.
+ */
+bool hr_message_read_plain(struct hr_span arrived, struct hr_message *ret_message, size_t *ret_bytes);
+
 /* The msgid of a request of which only the first bytes are there. False: it is not among them, or it is no request. */
 bool hr_message_find_msgid(struct hr_span beginning, uint64_t *ret_msgid);
 

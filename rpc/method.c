@@ -7,40 +7,43 @@ static const struct hr_span names[] = {
         [HR_METHOD_UNKNOWN] = {"", 0},
 };
 
-/* The one method that a name of this length and letter can be. A test holds it against the list. */
-static enum hr_method guess(struct hr_span name)
+/* Is the text this literal? Its length is: compared in a few words, without a call. */
+#define IS(text, literal) (memcmp((text).at, (literal), sizeof(literal) - 1) == 0)
+
+/* A test holds it against the list. */
+enum hr_method hr_method_find(struct hr_span name)
 {
     switch (name.bytes) {
     case 4:
-        return HR_METHOD_PEER;
+        return IS(name, "peer") ? HR_METHOD_PEER : HR_METHOD_UNKNOWN;
     case 5:
-        return name.at[0] == 'c' ? HR_METHOD_CHECK : HR_METHOD_RENEW;
+        return IS(name, "check") ? HR_METHOD_CHECK : IS(name, "renew") ? HR_METHOD_RENEW : HR_METHOD_UNKNOWN;
     case 6:
-        return name.at[0] == 'r' ? HR_METHOD_REFUND : HR_METHOD_STATUS;
+        return IS(name, "refund") ? HR_METHOD_REFUND : IS(name, "status") ? HR_METHOD_STATUS : HR_METHOD_UNKNOWN;
     case 7:
-        return name.at[0] == 'r' ? HR_METHOD_RELEASE : HR_METHOD_MEMBERS;
+        return IS(name, "release") ? HR_METHOD_RELEASE : IS(name, "members") ? HR_METHOD_MEMBERS : HR_METHOD_UNKNOWN;
     case 8:
-        return name.at[0] == 't' ? HR_METHOD_THROTTLE : HR_METHOD_HOT_KEYS;
+        return IS(name, "throttle")   ? HR_METHOD_THROTTLE
+               : IS(name, "hot_keys") ? HR_METHOD_HOT_KEYS
+                                      : HR_METHOD_UNKNOWN;
     case 10:
-        if (name.at[0] == 'c') {
-            return HR_METHOD_CHECK_MANY;
-        }
-        return name.at[7] == 'g' ? HR_METHOD_LIMITS_GET : HR_METHOD_LIMITS_PUT;
+        return IS(name, "check_many")   ? HR_METHOD_CHECK_MANY
+               : IS(name, "limits.get") ? HR_METHOD_LIMITS_GET
+               : IS(name, "limits.put") ? HR_METHOD_LIMITS_PUT
+                                        : HR_METHOD_UNKNOWN;
     case 11:
-        return name.at[0] == 'l' ? HR_METHOD_LIMITS_LIST : HR_METHOD_CHAOS_CLOCK;
+        return IS(name, "limits.list")   ? HR_METHOD_LIMITS_LIST
+               : IS(name, "chaos.clock") ? HR_METHOD_CHAOS_CLOCK
+                                         : HR_METHOD_UNKNOWN;
     case 13:
-        return HR_METHOD_LIMITS_DELETE;
+        return IS(name, "limits.delete") ? HR_METHOD_LIMITS_DELETE : HR_METHOD_UNKNOWN;
     case 14:
-        return name.at[0] == 'm' ? HR_METHOD_MEMBERS_FORGET : HR_METHOD_REGIONS_REMOVE;
+        return IS(name, "members.forget")   ? HR_METHOD_MEMBERS_FORGET
+               : IS(name, "regions.remove") ? HR_METHOD_REGIONS_REMOVE
+                                            : HR_METHOD_UNKNOWN;
     default:
         return HR_METHOD_UNKNOWN;
     }
-}
-
-enum hr_method hr_method_find(struct hr_span name)
-{
-    enum hr_method method = guess(name);
-    return hr_span_equal(names[method], name) ? method : HR_METHOD_UNKNOWN;
 }
 
 struct hr_span hr_method_name(enum hr_method method)

@@ -32,7 +32,7 @@ enum hr_method {
         HR_METHOD_UNKNOWN, /* and how many there are */
 };
 
-/* One comparison, whatever the name. */
+/* HR_METHOD_UNKNOWN: there is none of that name. A few comparisons, whatever the name. */
 enum hr_method hr_method_find(struct hr_span name);
 
 /* Empty for HR_METHOD_UNKNOWN. */

@@ -15,19 +15,7 @@ static msgpack_packer to(struct hr_packer *packer)
 }
 
 /* The packer's results are those of write_bytes, always 0. */
-void hr_pack_nil(struct hr_packer *packer)
-{
-    msgpack_packer pk = to(packer);
-    (void)msgpack_pack_nil(&pk);
-}
-
-void hr_pack_bool(struct hr_packer *packer, bool value)
-{
-    msgpack_packer pk = to(packer);
-    (void)(value ? msgpack_pack_true(&pk) : msgpack_pack_false(&pk));
-}
-
-void hr_pack_whole(struct hr_packer *packer, uint64_t value)
+void hr_pack_long_whole(struct hr_packer *packer, uint64_t value)
 {
     msgpack_packer pk = to(packer);
     (void)msgpack_pack_uint64(&pk, value);
@@ -39,7 +27,7 @@ void hr_pack_signed(struct hr_packer *packer, int64_t value)
     (void)msgpack_pack_int64(&pk, value);
 }
 
-void hr_pack_text(struct hr_packer *packer, struct hr_span text)
+void hr_pack_long_text(struct hr_packer *packer, struct hr_span text)
 {
     msgpack_packer pk = to(packer);
     (void)msgpack_pack_str(&pk, text.bytes);

@@ -38,6 +38,14 @@ static const struct shape {
     [HR_METHOD_CHAOS_CLOCK] = {BIT(STEADY_OFFSET_MS) | BIT(WALL_OFFSET_MS), 0},
 };
 
+/* Not by assigning one to the next: the compiler would read back in one piece what it has just written in two, and
+ * wait for it. */
+static inline void set_empty(struct hr_span *span)
+{
+    span->at = "";
+    span->bytes = 0;
+}
+
 static void init_params(struct hr_params *params)
 {
     params->present = 0;
@@ -45,8 +53,13 @@ static void init_params(struct hr_params *params)
     params->cost = 1;
     params->peek = params->partitions = false;
     params->detail = true;
-    params->requests = (struct hr_requests){HR_SPAN(""), 0};
-    params->id = params->key = params->rate = params->name = params->limit = HR_SPAN("");
+    params->requests.count = 0;
+    set_empty(&params->requests.values);
+    set_empty(&params->id);
+    set_empty(&params->key);
+    set_empty(&params->rate);
+    set_empty(&params->name);
+    set_empty(&params->limit);
     params->burst = 0;
     params->steady_offset_ms = params->wall_offset_ms = 0;
     params->algorithm = HR_TOKEN_BUCKET;
@@ -302,15 +315,45 @@ static bool (*const readers[HR_PARAM_COUNT])(struct reading *r) = {
     [HR_PARAM_WALL_OFFSET_MS] = read_wall_offset,
 };
 
-/* HR_PARAM_COUNT where there is none. */
-static enum hr_param find_param(struct hr_span key, unsigned allowed)
+/* Is the text this literal? Its length is: compared in a few words, without a call. */
+#define IS(text, literal) (memcmp((text).at, (literal), sizeof(literal) - 1) == 0)
+
+/* HR_PARAM_COUNT where there is none. A test holds it against the list. */
+static enum hr_param find_param(struct hr_span key)
 {
-    for (unsigned i = 0; i < HR_PARAM_COUNT; i++) {
-        if ((allowed & HR_PARAM_BIT(i)) != 0 && hr_span_equal(keys[i], key)) {
-            return (enum hr_param)i;
-        }
+    switch (key.bytes) {
+    case 2:
+        return IS(key, "id") ? HR_PARAM_ID : HR_PARAM_COUNT;
+    case 3:
+        return IS(key, "key") ? HR_PARAM_KEY : HR_PARAM_COUNT;
+    case 4:
+        return IS(key, "cost")   ? HR_PARAM_COST
+               : IS(key, "peek") ? HR_PARAM_PEEK
+               : IS(key, "rate") ? HR_PARAM_RATE
+               : IS(key, "name") ? HR_PARAM_NAME
+                                 : HR_PARAM_COUNT;
+    case 5:
+        return IS(key, "burst")   ? HR_PARAM_BURST
+               : IS(key, "scope") ? HR_PARAM_SCOPE
+               : IS(key, "lease") ? HR_PARAM_LEASE
+                                  : HR_PARAM_COUNT;
+    case 6:
+        return IS(key, "detail") ? HR_PARAM_DETAIL : HR_PARAM_COUNT;
+    case 8:
+        return IS(key, "requests") ? HR_PARAM_REQUESTS : HR_PARAM_COUNT;
+    case 9:
+        return IS(key, "algorithm") ? HR_PARAM_ALGORITHM : HR_PARAM_COUNT;
+    case 10:
+        return IS(key, "attributes")   ? HR_PARAM_ATTRIBUTES
+               : IS(key, "partitions") ? HR_PARAM_PARTITIONS
+                                       : HR_PARAM_COUNT;
+    case 14:
+        return IS(key, "wall_offset_ms") ? HR_PARAM_WALL_OFFSET_MS : HR_PARAM_COUNT;
+    case 16:
+        return IS(key, "steady_offset_ms") ? HR_PARAM_STEADY_OFFSET_MS : HR_PARAM_COUNT;
+    default:
+        return HR_PARAM_COUNT;
     }
-    return HR_PARAM_COUNT;
 }
 
 static bool read_pair(struct reading *r, unsigned allowed)
@@ -319,8 +362,8 @@ static bool read_pair(struct reading *r, unsigned allowed)
     if (hr_unpack_text(&r->in, &key) != HR_OK) {
         return refuse(r, "a key must be text");
     }
-    enum hr_param param = find_param(key, allowed);
-    if (param == HR_PARAM_COUNT) {
+    enum hr_param param = find_param(key);
+    if (param == HR_PARAM_COUNT || (allowed & HR_PARAM_BIT(param)) == 0) {
         return refuse_quoting(r, "unknown key ", key);
     }
     if ((r->params->present & HR_PARAM_BIT(param)) != 0) {

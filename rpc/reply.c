@@ -80,9 +80,29 @@ static void pack_rows(struct hr_packer *packer, const struct hr_decision *decisi
     }
 }
 
-void hr_pack_decision(struct hr_packer *packer, const struct hr_decision *decision, const struct hr_decision_form *form)
+/* A map's head, of at most 15 pairs. */
+static void pack_head(struct hr_packer *packer, uint32_t pairs)
 {
-    hr_pack_map(packer, 7 + (uint32_t)form->detail + (uint32_t)form->degraded);
+    hr_pack_byte(packer, (uint8_t)(0x80 | pairs));
+}
+
+/* What most decisions begin with, behind the map's head. */
+#define ADMITTED             \
+    "\xa7"                   \
+    "allowed\xc3\xa6"        \
+    "action\xa5"             \
+    "allow\xaa"              \
+    "decided_by\xc0\xae"     \
+    "retry_after_ms\x00\xa8" \
+    "delay_ms\x00"
+
+static void pack_verdict(struct hr_packer *packer, const struct hr_decision *decision)
+{
+    bool is_admitted = decision->allowed && decision->action == HR_ALLOW && decision->decided_by == NULL;
+    if (is_admitted && decision->retry_after_ms == 0 && decision->delay_ms == 0) {
+        hr_pack_raw(packer, ADMITTED, sizeof(ADMITTED) - 1);
+        return;
+    }
     KEY(packer, "allowed");
     hr_pack_bool(packer, decision->allowed);
     KEY(packer, "action");
@@ -97,6 +117,12 @@ void hr_pack_decision(struct hr_packer *packer, const struct hr_decision *decisi
     hr_pack_signed(packer, decision->retry_after_ms);
     KEY(packer, "delay_ms");
     hr_pack_signed(packer, decision->delay_ms);
+}
+
+void hr_pack_decision(struct hr_packer *packer, const struct hr_decision *decision, const struct hr_decision_form *form)
+{
+    pack_head(packer, 7 + (uint32_t)form->detail + (uint32_t)form->degraded);
+    pack_verdict(packer, decision);
     if (form->detail) {
         pack_rows(packer, decision);
     }

@@ -86,6 +86,18 @@ static void take_message(struct hr_session *session, const struct hr_message *me
     }
 }
 
+/* False: what comes next is to be scanned. */
+static bool read_plain(const struct hr_session *session, struct hr_span arrived, struct hr_message *message,
+                       size_t *ret_bytes)
+{
+    size_t bytes;
+    bool is_plain = hr_message_read_plain(arrived, message, &bytes) && bytes <= session->limits.frame_bytes_max;
+    if (is_plain) {
+        *ret_bytes = bytes;
+    }
+    return is_plain;
+}
+
 static void begin_event(struct hr_session_event *event, enum hr_session_event_kind kind)
 {
     event->kind = kind;
@@ -104,11 +116,15 @@ void hr_session_next(struct hr_session *session, struct hr_span arrived, struct 
         return;
     }
     begin_event(ret_event, HR_SESSION_MORE);
+    struct hr_message message;
+    if (session->frame.at == 0 && read_plain(session, arrived, &message, &ret_event->consumed)) {
+        take_request(session, &message, ret_event);
+        return;
+    }
     enum hr_err err = hr_frame_scan(&session->frame, arrived);
     if (err == HR_E_TRUNCATED) {
         return;
     }
-    struct hr_message message;
     if (err == HR_OK) {
         err = hr_message_decode((struct hr_span){arrived.at, session->frame.at}, &message);
     }

@@ -2,12 +2,6 @@
 
 #include "rpc/frame.h"
 
-static void step(struct hr_unpacker *unpacker, size_t bytes)
-{
-    unpacker->left.at += bytes;
-    unpacker->left.bytes -= bytes;
-}
-
 /* Reads the head of a value that must be of this kind, and believes its length only if so much remains, at unit_bytes
  * for each of it. Consumes nothing. */
 static enum hr_err expect(const struct hr_unpacker *unpacker, enum hr_kind kind, uint64_t unit_bytes,
@@ -48,7 +42,7 @@ enum hr_err hr_unpack_skip(struct hr_unpacker *unpacker, struct hr_span *ret_val
         return err == HR_E_RANGE ? HR_E_TRUNCATED : err;
     }
     *ret_value = (struct hr_span){unpacker->left.at, frame.at};
-    step(unpacker, frame.at);
+    hr_unpack_step(unpacker, frame.at);
     return HR_OK;
 }
 
@@ -57,29 +51,29 @@ enum hr_err hr_unpack_nil(struct hr_unpacker *unpacker)
     struct hr_head head;
     enum hr_err err = expect(unpacker, HR_KIND_NIL, 0, &head);
     if (err == HR_OK) {
-        step(unpacker, head.bytes);
+        hr_unpack_step(unpacker, head.bytes);
     }
     return err;
 }
 
-enum hr_err hr_unpack_bool(struct hr_unpacker *unpacker, bool *ret_value)
+enum hr_err hr_unpack_any_bool(struct hr_unpacker *unpacker, bool *ret_value)
 {
     struct hr_head head;
     enum hr_err err = expect(unpacker, HR_KIND_BOOL, 0, &head);
     if (err == HR_OK) {
         *ret_value = head.number != 0;
-        step(unpacker, head.bytes);
+        hr_unpack_step(unpacker, head.bytes);
     }
     return err;
 }
 
-enum hr_err hr_unpack_whole(struct hr_unpacker *unpacker, uint64_t *ret_value)
+enum hr_err hr_unpack_any_whole(struct hr_unpacker *unpacker, uint64_t *ret_value)
 {
     struct hr_head head;
     enum hr_err err = expect(unpacker, HR_KIND_WHOLE, 0, &head);
     if (err == HR_OK) {
         *ret_value = head.number;
-        step(unpacker, head.bytes);
+        hr_unpack_step(unpacker, head.bytes);
     }
     return err;
 }
@@ -96,18 +90,18 @@ enum hr_err hr_unpack_signed(struct hr_unpacker *unpacker, int64_t *ret_value)
     }
     if (err == HR_OK) {
         *ret_value = (int64_t)head.number;
-        step(unpacker, head.bytes);
+        hr_unpack_step(unpacker, head.bytes);
     }
     return err;
 }
 
-enum hr_err hr_unpack_text(struct hr_unpacker *unpacker, struct hr_span *ret_text)
+enum hr_err hr_unpack_any_text(struct hr_unpacker *unpacker, struct hr_span *ret_text)
 {
     struct hr_head head;
     enum hr_err err = expect(unpacker, HR_KIND_TEXT, 1, &head);
     if (err == HR_OK) {
         *ret_text = (struct hr_span){unpacker->left.at + head.bytes, head.length};
-        step(unpacker, (size_t)head.bytes + head.length);
+        hr_unpack_step(unpacker, (size_t)head.bytes + head.length);
     }
     return err;
 }
@@ -119,17 +113,17 @@ static enum hr_err unpack_container(struct hr_unpacker *unpacker, enum hr_kind k
     enum hr_err err = expect(unpacker, kind, unit_bytes, &head);
     if (err == HR_OK) {
         *ret_count = head.length;
-        step(unpacker, head.bytes);
+        hr_unpack_step(unpacker, head.bytes);
     }
     return err;
 }
 
-enum hr_err hr_unpack_array(struct hr_unpacker *unpacker, uint32_t *ret_count)
+enum hr_err hr_unpack_any_array(struct hr_unpacker *unpacker, uint32_t *ret_count)
 {
     return unpack_container(unpacker, HR_KIND_ARRAY, 1, ret_count);
 }
 
-enum hr_err hr_unpack_map(struct hr_unpacker *unpacker, uint32_t *ret_count)
+enum hr_err hr_unpack_any_map(struct hr_unpacker *unpacker, uint32_t *ret_count)
 {
     return unpack_container(unpacker, HR_KIND_MAP, 2, ret_count);
 }

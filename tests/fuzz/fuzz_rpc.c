@@ -1,5 +1,6 @@
 /* Feeds arbitrary bytes to a session as one end of a connection sees them: at once, and again in pieces of sizes that
- * the first bytes of the input choose. Both must tell the same events. Then each event's body goes to every decoder
+ * the first bytes of the input choose; and each message once more with its first byte alone, which has it scanned
+ * where it might be read in one go. All must tell the same events. Then each event's body goes to every decoder
  * there is, and what is accepted must be within the contract's bounds. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -154,6 +155,20 @@ static void decode_body(const struct hr_session_event *event)
     }
 }
 
+/* Whatever is read in one go is what scanning finds: a message whose first byte came alone is scanned. */
+static void check_scanned(struct hr_session scanned, struct hr_span arrived, uint64_t hash)
+{
+    struct hr_session_event event;
+    if (scanned.frame.at > 0 || arrived.bytes < 2) {
+        return;
+    }
+    hr_session_next(&scanned, (struct hr_span){arrived.at, 1}, &event);
+    if (event.kind == HR_SESSION_MORE) {
+        hr_session_next(&scanned, arrived, &event);
+        require(hash_of(&event) == hash);
+    }
+}
+
 /* Takes all events out of what has arrived. Returns how many bytes they used up. False in *ret_more: it is over. */
 static size_t take_events(struct hr_session *session, struct hr_span arrived, struct trace *trace, bool *ret_more)
 {
@@ -161,8 +176,11 @@ static size_t take_events(struct hr_session *session, struct hr_span arrived, st
     struct hr_session_event event;
     *ret_more = true;
     while (trace->count < EVENTS_MAX) {
-        hr_session_next(session, (struct hr_span){arrived.at + used, arrived.bytes - used}, &event);
-        require(event.consumed <= arrived.bytes - used);
+        struct hr_span rest = {arrived.at + used, arrived.bytes - used};
+        struct hr_session before = *session;
+        hr_session_next(session, rest, &event);
+        check_scanned(before, rest, hash_of(&event));
+        require(event.consumed <= rest.bytes);
         if (event.kind == HR_SESSION_MORE) {
             return used;
         }

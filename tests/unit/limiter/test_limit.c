@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -215,6 +216,29 @@ static void network_cut_short_or_holding_nul_is_refused(void **state)
     }
 }
 
+/* Values are looked at by several bytes at a time. */
+static void a_byte_that_is_no_text_is_found_wherever_it_stands(void **state)
+{
+    (void)state;
+    static const char bad[] = {'\0', '\x80', '\xff', '\xc2'};
+    for (size_t bytes = 1; bytes <= 33; bytes++) {
+        for (size_t at = 0; at < bytes; at++) {
+            for (size_t i = 0; i < sizeof(bad); i++) {
+                char *value = malloc(bytes); /* of just this size, so that a look behind it is seen */
+                assert_non_null(value);
+                memset(value, at % 2 == 0 ? '\x01' : '\x7f', bytes);
+                bool is_good = hr_attribute_value_is_valid((struct hr_span){value, bytes});
+                value[at] = bad[i];
+                bool is_bad = !hr_attribute_value_is_valid((struct hr_span){value, bytes});
+                free(value);
+                if (!is_good || !is_bad) {
+                    fail_msg("%zu bytes, byte %d at %zu", bytes, bad[i], at);
+                }
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +247,7 @@ int main(void)
         cmocka_unit_test(names_hold_their_bytes_and_lengths_and_no_others),
         cmocka_unit_test(utf8_of_two_and_three_bytes_is_valid_exactly_where_the_rfc_says),
         cmocka_unit_test(values_are_text_without_nul_of_1024_bytes_at_most),
+        cmocka_unit_test(a_byte_that_is_no_text_is_found_wherever_it_stands),
         cmocka_unit_test(networks_are_read_and_everything_else_refused),
         cmocka_unit_test(network_cut_short_or_holding_nul_is_refused),
     };

@@ -103,9 +103,96 @@ static void a_megabyte_that_dribbles_in_is_scanned_once(void **state)
     assert_int_equal(frame.at, sizeof(bytes));
 }
 
+/* Plain or not: whole, and with a byte behind it. */
+static const struct {
+    struct hr_span bytes;
+    uint32_t containers_max;
+    bool is_plain;
+} values[] = {
+    {{"\x05", 1}, 0, true},
+    {{"\xff", 1}, 0, true},
+    {{"\xc0", 1}, 0, true},
+    {{"\xc2", 1}, 0, true},
+    {{"\xc3", 1}, 0, true},
+    {{"\xc1", 1}, 0, false},
+    {{"\xcc\xff", 2}, 0, true},
+    {{"\xcd\xff\xff", 3}, 0, true},
+    {{"\xce\xff\xff\xff\xff", 5}, 0, true},
+    {{"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", 9}, 0, true},
+    {{"\xd0\xff", 2}, 0, true},
+    {{"\xd1\xff\xff", 3}, 0, true},
+    {{"\xd2\xff\xff\xff\xff", 5}, 0, true},
+    {{"\xd3\xff\xff\xff\xff\xff\xff\xff\xff", 9}, 0, true},
+    {{"\xca\xff\xff\xff\xff", 5}, 0, true},
+    {{"\xcb\xff\xff\xff\xff\xff\xff\xff\xff", 9}, 0, true},
+    {{"\xa0", 1}, 0, true},
+    {{"\xa2xy", 3}, 0, true},
+    {{"\xbf"
+      "0123456789abcdef0123456789abcde",
+      32},
+     0,
+     true},
+    {{"\xd9\x02xy", 4}, 0, true},
+    {{"\xd9\x00", 2}, 0, true},
+    {{"\xc4\x02xy", 4}, 0, true},
+    {{"\xda\x00\x02xy", 5}, 0, false},
+    {{"\xc5\x00\x02xy", 5}, 0, false},
+    {{"\xdb\x00\x00\x00\x02xy", 7}, 0, false},
+    {{"\xd4\x01\x02", 3}, 0, false},
+    {{"\xc7\x01\x02\x03", 4}, 0, false},
+    {{"\xdc\x00\x01\x05", 4}, 1, false},
+    {{"\xde\x00\x01\x05\x05", 5}, 1, false},
+    {{"\x90", 1}, 1, true},
+    {{"\x90", 1}, 0, false},
+    {{"\x80", 1}, 1, true},
+    {{"\x82\xa1x\x05\xa1y\x91\xc0", 8}, 2, true},
+    {{"\x82\xa1x\x05\xa1y\x91\xc0", 8}, 1, false},
+    {{"\x93\x91\x90\x90\x05", 5}, 4, true}, /* three deep at most, but it is not looked at so closely */
+    {{"\x93\x91\x90\x90\x05", 5}, 3, false},
+    {{"\x8f\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02\x01\x02"
+      "\x01\x02\x01\x02",
+      31},
+     1,
+     true},
+};
+
+static void a_plain_value_has_the_size_that_the_scan_finds(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(values); i++) {
+        char more[64] = {0};
+        struct hr_frame frame;
+        struct hr_span bytes = values[i].bytes;
+        print_message("value %zu\n", i);
+        memcpy(more, bytes.at, bytes.bytes);
+        hr_frame_init(&frame, 64);
+        assert_int_equal(hr_frame_scan(&frame, bytes), bytes.at[0] == '\xc1' ? HR_E_CORRUPT : HR_OK);
+        assert_int_equal(hr_frame_plain_bytes(bytes, values[i].containers_max), values[i].is_plain ? frame.at : 0);
+        bytes = (struct hr_span){more, bytes.bytes + 1};
+        assert_int_equal(hr_frame_plain_bytes(bytes, values[i].containers_max), values[i].is_plain ? frame.at : 0);
+    }
+}
+
+static void a_value_that_is_cut_short_is_not_plain(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(values); i++) {
+        print_message("value %zu\n", i);
+        for (size_t bytes = 0; bytes < values[i].bytes.bytes; bytes++) {
+            char *part = malloc(bytes + 1); /* so that one more byte is there, and nothing behind it */
+            assert_non_null(part);
+            memcpy(part + 1, values[i].bytes.at, bytes);
+            assert_int_equal(hr_frame_plain_bytes((struct hr_span){part + 1, bytes}, 16), 0);
+            free(part);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plain_value_has_the_size_that_the_scan_finds),
+        cmocka_unit_test(a_value_that_is_cut_short_is_not_plain),
         cmocka_unit_test(a_frame_ends_where_its_value_does_or_is_refused),
         cmocka_unit_test(byte_by_byte_is_the_same_as_at_once),
         cmocka_unit_test(a_megabyte_that_dribbles_in_is_scanned_once),

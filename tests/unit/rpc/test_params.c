@@ -285,6 +285,47 @@ static struct hr_span build_check(char *room, size_t room_bytes, uint32_t attrib
     return hr_packer_bytes(&packer);
 }
 
+/* Does some method take a key of this name? Its value here, nil, is what no key takes. */
+static bool is_key(struct hr_span name)
+{
+    char bytes[64];
+    struct hr_packer packer = {.at = bytes, .room = sizeof(bytes)};
+    hr_pack_map(&packer, 1);
+    hr_pack_text(&packer, name);
+    hr_pack_nil(&packer);
+    for (unsigned method = 0; method < HR_METHOD_UNKNOWN; method++) {
+        struct hr_params params;
+        struct hr_fault fault;
+        bool is_decoded = decode((enum hr_method)method, hr_packer_bytes(&packer), &params, &fault);
+        assert_true(!is_decoded || method == HR_METHOD_LIMITS_PUT);
+        if (method != HR_METHOD_LIMITS_PUT && memcmp(fault.text, "unknown key ", 12) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void every_key_is_found_by_its_name_alone(void **state)
+{
+    (void)state;
+    static const struct hr_span keys[] = {
+#define X(param, key) {(key), sizeof(key) - 1},
+        HR_PARAM_LIST(X)
+#undef X
+    };
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        char changed[32];
+        print_message("key %zu\n", i);
+        assert_true(is_key(keys[i]));
+        for (size_t at = 0; at < keys[i].bytes; at++) {
+            memcpy(changed, keys[i].at, keys[i].bytes);
+            changed[at] ^= 0x20;
+            assert_false(is_key((struct hr_span){changed, keys[i].bytes}));
+            assert_false(is_key((struct hr_span){keys[i].at, at}));
+        }
+    }
+}
+
 static void the_bounds_of_a_check_are_the_contracts(void **state)
 {
     (void)state;
@@ -402,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_refused_is_named),
+        cmocka_unit_test(every_key_is_found_by_its_name_alone),
         cmocka_unit_test(the_bounds_of_a_check_are_the_contracts),
         cmocka_unit_test(a_thousand_requests_are_the_most),
         cmocka_unit_test(a_request_for_the_limiter_has_the_attributes_and_the_cost),

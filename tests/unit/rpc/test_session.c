@@ -13,7 +13,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NO_MSGID UINT64_MAX
-#define SIXTEEN(x) x x x x x x x x x x x x x x x x
+#define TWELVE(x) x x x x x x x x x x x x
+#define SIXTEEN(x) TWELVE(x) x x x x
 
 static const struct hr_session_limits limits = {HR_FRAME_BYTES_MAX, 4};
 
@@ -36,6 +37,31 @@ static const struct {
         REQUEST, HR_MSGID_MAX, NULL),
     ROW("\x94\x00\xd1\x00\x07\xa6"
         "status\x90",
+        REQUEST, 7, NULL),
+    ROW("\x94\x00\xce\xff\xff\xff\xff\xa6"
+        "status\x91\x81\xa1x\x05",
+        REQUEST, UINT32_MAX, NULL),
+    ROW("\x94\x00\x07\xd9\x06"
+        "status\x91\x81\xa1x\xd9\x02yz",
+        REQUEST, 7, NULL),
+    ROW("\x94\x00\x07\xc4\x06"
+        "status\xdc\x00\x01\xde\x00\x01\xa1x\xd4\x01\x02",
+        REQUEST, 7, NULL),
+    ROW("\xdc\x00\x04\xd3\x00\x00\x00\x00\x00\x00\x00\x00\x07\xa6"
+        "status\x91\x80",
+        REQUEST, 7, NULL),
+    /* A map that holds as many arrays as may be nested within each other, and one more; beside each other. */
+    ROW("\x94\x00\x07\xa6"
+        "status\x91\x81\x01" TWELVE("\x91") "\x90",
+        REQUEST, 7, NULL),
+    ROW("\x94\x00\x07\xa6"
+        "status\x91\x81\x01" TWELVE("\x91") "\x91\x90",
+        BROKEN, 7, "a message may be nested at most 16 deep"),
+    ROW("\x94\x00\x07\xa6"
+        "status\x91\x86" TWELVE("\x90"),
+        REQUEST, 7, NULL),
+    ROW("\x94\x00\x07\xa6"
+        "status\x91\x8c" TWELVE("\x90\x90"),
         REQUEST, 7, NULL),
     ROW("\x94\x01\x07\xc0\xc3", RESPONSE, 7, NULL),
     ROW("\x93\x02\xa6"
@@ -157,6 +183,50 @@ static void byte_by_byte_the_events_are_the_same(void **state)
     }
 }
 
+/* Where its first byte came before the rest, a message is scanned from there; else it may be read in one go. */
+static void one_byte_ahead_the_events_are_the_same(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct hr_session scanned, read;
+        struct hr_session_event first, late, early;
+        print_message("row %zu\n", i);
+        hr_session_init(&scanned, &limits);
+        hr_session_init(&read, &limits);
+        hr_session_next(&scanned, (struct hr_span){rows[i].bytes.at, 1}, &first);
+        if (first.kind != HR_SESSION_MORE) {
+            continue; /* that was all */
+        }
+        hr_session_next(&scanned, rows[i].bytes, &late);
+        hr_session_next(&read, rows[i].bytes, &early);
+        assert_int_equal(early.kind, late.kind);
+        assert_int_equal(early.consumed, late.consumed);
+        if (early.kind == HR_SESSION_REQUEST) {
+            assert_int_equal(early.method, late.method);
+            assert_ptr_equal(early.params.at, late.params.at);
+            assert_int_equal(early.params.bytes, late.params.bytes);
+            assert_int_equal(read.in_flight, scanned.in_flight);
+        }
+    }
+}
+
+static void a_plain_message_may_be_as_long_as_any_and_no_longer(void **state)
+{
+    (void)state;
+    static const char bytes[] = "\x94\x00\x07\xa6"
+                                "status\x91\x81\xa1x\xa3yz!";
+    const struct hr_span message = {bytes, sizeof(bytes) - 1};
+    for (uint32_t less = 0; less <= 1; less++) {
+        const struct hr_session_limits tight = {(uint32_t)message.bytes - less, 4};
+        struct hr_session session;
+        struct hr_session_event event;
+        print_message("less %u\n", less);
+        hr_session_init(&session, &tight);
+        hr_session_next(&session, message, &event);
+        assert_int_equal(event.kind, less == 0 ? HR_SESSION_REQUEST : HR_SESSION_BROKEN);
+    }
+}
+
 static void what_is_broken_stays_broken_and_says_so_once(void **state)
 {
     (void)state;
@@ -247,6 +317,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_message_has_its_event),
         cmocka_unit_test(byte_by_byte_the_events_are_the_same),
+        cmocka_unit_test(one_byte_ahead_the_events_are_the_same),
+        cmocka_unit_test(a_plain_message_may_be_as_long_as_any_and_no_longer),
         cmocka_unit_test(what_is_broken_stays_broken_and_says_so_once),
         cmocka_unit_test(pipelined_requests_pause_when_too_many_wait_for_answers),
         cmocka_unit_test(what_is_refused_waits_for_no_answer),

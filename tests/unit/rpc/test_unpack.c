@@ -180,6 +180,27 @@ static void whole_numbers_are_neither_negative_nor_real(void **state)
     }
 }
 
+/* Numbers at the end of what is there are read in another way than those that more stands behind. */
+static void a_number_is_the_same_whatever_stands_behind_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        char more[32];
+        struct hr_unpacker alone = {heads[i].bytes}, followed = {{more, sizeof(more)}};
+        uint64_t first = 0, second = 1;
+        print_message("row %zu\n", i);
+        memset(more, 0xff, sizeof(more));
+        memcpy(more, heads[i].bytes.at, heads[i].bytes.bytes);
+        enum hr_err err = heads[i].head.kind == HR_KIND_WHOLE ? HR_OK : HR_E_INVALID;
+        if (err == HR_OK || heads[i].head.length == 0) {
+            assert_int_equal(hr_unpack_whole(&alone, &first), err);
+        }
+        assert_int_equal(hr_unpack_whole(&followed, &second), err);
+        assert_true(err != HR_OK || (first == heads[i].head.number && second == first));
+        assert_int_equal(sizeof(more) - followed.left.bytes, err == HR_OK ? heads[i].head.bytes : 0);
+    }
+}
+
 static void skipping_takes_a_value_with_all_that_is_in_it(void **state)
 {
     (void)state;
@@ -236,6 +257,7 @@ int main(void)
         cmocka_unit_test(sixteen_million_claimed_elements_cost_nothing),
         cmocka_unit_test(a_count_is_held_against_the_bytes_that_remain),
         cmocka_unit_test(whole_numbers_are_neither_negative_nor_real),
+        cmocka_unit_test(a_number_is_the_same_whatever_stands_behind_it),
         cmocka_unit_test(skipping_takes_a_value_with_all_that_is_in_it),
         cmocka_unit_test(skipping_stops_at_the_seventeenth_level),
         cmocka_unit_test(pairs_come_in_order_and_end),
