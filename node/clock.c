@@ -24,12 +24,17 @@ void hr_clock_start(struct hr_clock *ret_clock)
     atomic_init(&ret_clock->wall_offset_ns, 0);
 }
 
-struct hr_now hr_clock_now(const struct hr_clock *clock)
+hr_ns hr_clock_steady_now(const struct hr_clock *clock)
 {
     int64_t steady_offset_ns = atomic_load_explicit(&clock->steady_offset_ns, memory_order_relaxed);
+    return hr_clamp_time(clock->anchor_ns + hr_clock_steady() + steady_offset_ns);
+}
+
+struct hr_now hr_clock_now(const struct hr_clock *clock)
+{
     int64_t wall_offset_ns = atomic_load_explicit(&clock->wall_offset_ns, memory_order_relaxed);
     return (struct hr_now){
-        .steady = hr_clamp_time(clock->anchor_ns + hr_clock_steady() + steady_offset_ns),
+        .steady = hr_clock_steady_now(clock),
         .wall = {hr_clamp_time(unix_ns() + wall_offset_ns)},
     };
 }

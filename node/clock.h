@@ -23,6 +23,9 @@ void hr_clock_start(struct hr_clock *ret_clock);
 /* Nanoseconds of the machine's steady clock, for a program that only measures. */
 hr_ns hr_clock_steady(void);
 
+/* The steady clock alone, as it stands in what the next one reads. */
+hr_ns hr_clock_steady_now(const struct hr_clock *clock);
+
 /* Both clocks, each within [0, HR_TIME_NS_MAX]. */
 struct hr_now hr_clock_now(const struct hr_clock *clock);
 

@@ -79,6 +79,7 @@ struct outbox {
     char *at;
     size_t to;
     uint32_t count;
+    hr_ns held_since; /* the end of a turn at which some of it stayed; 0: none has */
     struct run runs[RUNS_MAX];
 };
 
@@ -368,6 +369,36 @@ static void flush(struct hr_connections *all)
     }
     outbox->count = 0;
     outbox->to = 0;
+    outbox->held_since = 0;
+}
+
+/* Sends what the outbox holds for connections that wait for nothing more. Returns whether something is left. */
+static bool flush_whole(struct hr_connections *all)
+{
+    struct outbox *outbox = &all->outbox;
+    bool is_any_left = false;
+    for (uint32_t i = 0; i < outbox->count; i++) {
+        struct hr_connection *owner = outbox->runs[i].owner;
+        if (owner != NULL && owner->session.in_flight > 0) {
+            is_any_left = true;
+        } else if (owner != NULL) {
+            send_runs(owner);
+        }
+    }
+    return is_any_left;
+}
+
+/* In a region the rest of what a connection asked for comes from other nodes within one or two turns: a write that
+ * waits for it spares another, which costs more than a decision. */
+static void flush_in_region(struct hr_connections *all, hr_ns now)
+{
+    struct outbox *outbox = &all->outbox;
+    bool is_old = outbox->held_since != 0 && now - outbox->held_since >= HR_ANSWERS_HELD_NS_MAX;
+    if (is_old || !flush_whole(all)) {
+        flush(all);
+    } else if (outbox->held_since == 0) {
+        outbox->held_since = now;
+    }
 }
 
 /* Where other nodes have the rest of what this connection asked for, what can be answered now waits for the end of the
@@ -599,9 +630,9 @@ static size_t serve_all(struct hr_connection *connection, struct hr_span arrived
 
 static void note_latency(struct hr_connections *all, hr_ns since, uint32_t answered)
 {
-    hr_ns took = answered > 0 ? hr_clock_now(all->config.clock).steady - since : 0;
-    for (uint32_t i = 0; i < answered; i++) {
-        hr_histogram_add(&all->stats.latency, took > 0 ? (uint64_t)took : 0);
+    if (answered > 0) {
+        hr_ns took = hr_clock_steady_now(all->config.clock) - since;
+        hr_histogram_add_many(&all->stats.latency, took > 0 ? (uint64_t)took : 0, answered);
     }
 }
 
@@ -683,7 +714,7 @@ static bool put_small(struct hr_connection *connection, struct hr_span arrived)
         return false;
     }
     if (all->small_count == 0) {
-        all->small_since = hr_clock_now(all->config.clock).steady;
+        all->small_since = hr_clock_steady_now(all->config.clock);
     }
     all->small[all->small_count++] = call_of(connection, event);
     connection->has_small = true;
@@ -691,13 +722,12 @@ static bool put_small(struct hr_connection *connection, struct hr_span arrived)
 }
 
 /* Carries out the small checks that wait. Each is answered by a write of its own. */
-static void serve_small(struct hr_connections *all)
+static void serve_small(struct hr_connections *all, struct hr_now now)
 {
     uint32_t count = all->small_count, answered = 0;
     if (count == 0) {
         return;
     }
-    struct hr_now now = hr_clock_now(all->config.clock);
     if (count > 1 && all->config.prepare != NULL) {
         all->config.prepare(all->config.user, all->small, count);
     }
@@ -743,10 +773,10 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     }
     bool may_wait = !connection->has_small;
     if (!may_wait) { /* its answer comes first */
-        serve_small(all);
+        serve_small(all, hr_clock_now(all->config.clock));
     }
     if (count == UV_EOF) {
-        note_peers_end(connection, hr_clock_now(all->config.clock).steady);
+        note_peers_end(connection, hr_clock_steady_now(all->config.clock));
         return;
     }
     if (count < 0) {
@@ -762,7 +792,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
     if (!may_wait || !put_small(connection, arrived)) {
         serve_arrived(connection, arrived, hr_clock_now(all->config.clock));
     } else if (all->small_count == HR_TOGETHER_MAX) {
-        serve_small(all);
+        serve_small(all, hr_clock_now(all->config.clock));
     }
 }
 
@@ -861,7 +891,7 @@ void hr_connections_accept(struct hr_connections *connections, uv_stream_t *list
 bool hr_connections_resume(struct hr_connections *connections, struct hr_now now)
 {
     bool any = connections->small_count > 0 || !link_is_alone(&connections->due);
-    serve_small(connections);
+    serve_small(connections, now);
     while (
         !link_is_alone(&connections->due)) { /* it ends: one that is resumed is not due again before it has written */
         struct hr_connection *connection = of_link(connections->due.next);
@@ -871,9 +901,19 @@ bool hr_connections_resume(struct hr_connections *connections, struct hr_now now
     return any;
 }
 
+hr_ns hr_connections_deadline(const struct hr_connections *connections)
+{
+    hr_ns since = connections->outbox.held_since;
+    return since == 0 ? INT64_MAX : since + HR_ANSWERS_HELD_NS_MAX;
+}
+
 void hr_connections_turn(struct hr_connections *connections, struct hr_now now)
 {
-    flush(connections);
+    if (connections->config.peer != NULL && connections->outbox.count > 0) {
+        flush_in_region(connections, now.steady);
+    } else {
+        flush(connections);
+    }
     while (!link_is_alone(&connections->ending) && of_link(connections->ending.next)->ends_at <= now.steady) {
         close_connection(of_link(connections->ending.next));
     }

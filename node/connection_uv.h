@@ -5,9 +5,13 @@
  * All requests that one read brings are answered by one write. Two things wait for the end of the loop's turn: where a
  * read brings one small check alone, as from clients that do not pipeline, those of several connections are carried out
  * together; and where some requests of a read wait for other nodes or for the store, the answers to the rest leave with
- * what else has become ready by then. What is shared by all connections is held once: the buffer that is read into, and
- * the outbox that answers are packed into. A connection keeps bytes of its own only while a message is incomplete, or
- * its peer reads too slowly; an idle one is little more than libuv's handle.
+ * what else has become ready by then. In a region those wait on, for HR_ANSWERS_HELD_NS_MAX, while the same connection
+ * is owed more, which mostly comes from another node a moment later: one write then takes it all. A loop that nothing
+ * else wakes counts in milliseconds, and so may be late by one.
+ *
+ * What is shared by all connections is held once: the buffer that is read into, and the outbox that answers are packed
+ * into. A connection keeps bytes of its own only while a message is incomplete, or its peer reads too slowly; an idle
+ * one is little more than libuv's handle.
  *
  * Back-pressure: from a peer that leaves more than HR_UNSENT_BYTES_HIGH of answers unread, or has as many requests in
  * flight as it may, nothing more is read until that is over. Answers to what was accepted before may still come; a peer
@@ -47,6 +51,9 @@
 
 /* Of all connections together. The one that would add more is closed. */
 #define HR_UNSENT_BYTES_ALL_MAX (UINT64_C(512) << 20)
+
+/* In a region: so long answers wait for others to the same connection. */
+#define HR_ANSWERS_HELD_NS_MAX (HR_NS_PER_MS / 5)
 
 #define HR_ENDING_NS_MAX (10 * HR_NS_PER_S)
 #define HR_PARTIAL_NS_MAX (10 * HR_NS_PER_S)
@@ -112,6 +119,9 @@ bool hr_connections_resume(struct hr_connections *connections, struct hr_now now
 /* To be called in each turn of the loop, before it waits: sends what waits in the outbox, and closes what ought to have
  * ended. */
 void hr_connections_turn(struct hr_connections *connections, struct hr_now now);
+
+/* When the loop is to turn again, if nothing happens before. */
+hr_ns hr_connections_deadline(const struct hr_connections *connections);
 
 /* For a clean stop, in this order: no more requests are read, but packets of other nodes are; nothing is read; each
  * connection is closed when its answers are sent; all are closed, sent or not. */

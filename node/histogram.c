@@ -33,17 +33,25 @@ static uint64_t fine_top(unsigned fine)
     return ((first_bits + 1) << shift) - 1;
 }
 
-void hr_histogram_add(struct hr_histogram *histogram, uint64_t ns)
+void hr_histogram_add_many(struct hr_histogram *histogram, uint64_t ns, uint64_t count)
 {
+    if (count == 0) {
+        return;
+    }
     unsigned bound = 0;
     while (bound < HR_HISTOGRAM_BOUNDS && ns > hr_histogram_bounds_ns[bound]) {
         bound++;
     }
-    histogram->between[bound]++;
-    histogram->fine[fine_of(ns)]++;
-    histogram->count++;
-    histogram->sum_ns += ns;
+    histogram->between[bound] += count;
+    histogram->fine[fine_of(ns)] += count;
+    histogram->count += count;
+    histogram->sum_ns += ns * count;
     histogram->max_ns = ns > histogram->max_ns ? ns : histogram->max_ns;
+}
+
+void hr_histogram_add(struct hr_histogram *histogram, uint64_t ns)
+{
+    hr_histogram_add_many(histogram, ns, 1);
 }
 
 /* ceil(count x per_mille / 1000), at least 1, without overflow. */

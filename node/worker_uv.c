@@ -373,6 +373,8 @@ static void on_wake(uv_async_t *wake)
 static void set_timer(struct hr_worker *worker, hr_ns now)
 {
     hr_ns deadline = hr_core_deadline(worker->config.core);
+    hr_ns held_until = hr_connections_deadline(worker->connections);
+    deadline = held_until < deadline ? held_until : deadline;
     if (worker->phase != SERVING && deadline > now + DRAIN_STEP_NS) {
         deadline = now + DRAIN_STEP_NS;
     }

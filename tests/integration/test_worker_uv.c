@@ -78,6 +78,7 @@ struct rig {
     /* A job for the loop's thread, and what the last one saw. */
     void (*job)(struct rig *rig);
     sem_t job_done;
+    sem_t held, released; /* while a job holds the loop up */
     struct hr_connections_stats stats;
     struct hr_shard_counts counts;
 };
@@ -205,14 +206,39 @@ static void on_ask(uv_async_t *ask)
     }
 }
 
+static void wait_for(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0) {
+        assert_int_equal(errno, EINTR);
+    }
+}
+
 /* Carries out a job on the loop's thread, and returns when it is done. */
 static void on_loop(struct rig *rig, void (*job)(struct rig *rig))
 {
     rig->job = job;
     assert_int_equal(uv_async_send(&rig->ask), 0);
-    while (sem_wait(&rig->job_done) != 0) {
-        assert_int_equal(errno, EINTR);
-    }
+    wait_for(&rig->job_done);
+}
+
+static void do_hold(struct rig *rig)
+{
+    sem_post(&rig->held);
+    wait_for(&rig->released);
+}
+
+/* The loop stands still until it is released: it then finds all at once that has arrived meanwhile. */
+static void hold(struct rig *rig)
+{
+    rig->job = do_hold;
+    assert_int_equal(uv_async_send(&rig->ask), 0);
+    wait_for(&rig->held);
+}
+
+static void release(struct rig *rig)
+{
+    sem_post(&rig->released);
+    wait_for(&rig->job_done);
 }
 
 static void on_store_timer(uv_timer_t *timer)
@@ -264,6 +290,8 @@ static void open_rig(struct rig *rig)
     open_shard(rig);
     open_store(rig);
     assert_int_equal(sem_init(&rig->job_done, 0, 0), 0);
+    assert_int_equal(sem_init(&rig->held, 0, 0), 0);
+    assert_int_equal(sem_init(&rig->released, 0, 0), 0);
     assert_int_equal(uv_loop_init(&rig->loop), 0);
     assert_int_equal(uv_async_init(&rig->loop, &rig->ask, on_ask), 0);
     assert_int_equal(uv_timer_init(&rig->loop, &rig->store_timer), 0);
@@ -308,6 +336,8 @@ static void join_rig(struct rig *rig)
     (void)munmap(rig->shard_memory, rig->shard_bytes);
     free(rig->set_memory);
     sem_destroy(&rig->job_done);
+    sem_destroy(&rig->held);
+    sem_destroy(&rig->released);
 }
 
 static void do_run_store(struct rig *rig)
@@ -1036,6 +1066,51 @@ static void what_must_be_stored_first_waits(void **state)
     close_rig(&rig);
 }
 
+/* In a region what is answered waits for what is still to come to the same client; and not for long, though nothing
+ * else wakes the loop. */
+static void no_answer_waits_for_another_that_does_not_come(void **state)
+{
+    struct rig rig = {.kind = MEMORY_STORE, .gossip = "tcp://127.0.0.1:0"};
+    struct client client;
+    (void)state;
+    open_rig(&rig);
+    open_client(&rig, &client);
+    send_check(&client, 0, "account", "a");
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_true(ask(&client, i, "user", "ann"));
+    }
+    look(&rig);
+    assert_int_equal(rig.counts.waited, 1);
+    assert_int_equal(client.answered, client.have);
+    on_loop(&rig, do_run_store);
+    assert_true(next_is_allowed(&client, 0));
+    close_client(&client);
+    close_rig(&rig);
+}
+
+static void a_client_that_goes_while_its_answers_wait_harms_nobody(void **state)
+{
+    struct rig rig = {.kind = MEMORY_STORE, .gossip = "tcp://127.0.0.1:0"};
+    struct client client, good;
+    (void)state;
+    open_rig(&rig);
+    open_client(&rig, &good);
+    for (uint64_t i = 0; i < 50; i++) {
+        open_client(&rig, &client);
+        send_check(&client, 0, "account", "a");
+        send_check(&client, 1, "user", "ann");
+        send_check(&good, 2 * i, "account", "b");
+        close_client(&client);
+        assert_int_equal(ask(&good, 2 * i + 1, "user", "bob"), i < 10);
+    }
+    on_loop(&rig, do_run_store);
+    for (uint64_t i = 0; i < 50; i++) {
+        assert_true(next_is_allowed(&good, 2 * i));
+    }
+    close_client(&good);
+    close_rig(&rig);
+}
+
 static void a_store_on_disk_answers_many_that_wait(void **state)
 {
     enum { CLIENTS = 8, ROUNDS = 20 };
@@ -1171,6 +1246,175 @@ static void who_has_too_many_in_flight_is_paused(void **state)
         seen[msgid] = true;
     }
     close_client(&client);
+    close_rig(&rig);
+}
+
+/* A check_many of one account, with detail. */
+static void send_many(struct client *client, uint64_t msgid, uint32_t count, const char *account)
+{
+    char bytes[8192];
+    struct hr_packer packer = {.at = bytes, .room = sizeof(bytes)};
+    hr_pack_request_head(&packer, msgid, HR_SPAN("check_many"));
+    hr_pack_map(&packer, 1);
+    hr_pack_text(&packer, HR_SPAN("requests"));
+    hr_pack_array(&packer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        hr_pack_map(&packer, 1);
+        hr_pack_text(&packer, HR_SPAN("attributes"));
+        hr_pack_map(&packer, 1);
+        hr_pack_text(&packer, HR_SPAN("account"));
+        hr_pack_text(&packer, hr_span_of(account));
+    }
+    assert_true(hr_packer_fits(&packer));
+    send_all(client, hr_packer_bytes(&packer));
+}
+
+/* The next answer has so many decisions, each of one limit, of which one unit more is spent each time. Whose answer it
+ * is: those that have waited come in any order. */
+static uint64_t next_is_many(struct client *client, uint32_t count)
+{
+    static struct hr_told_decision decision;
+    struct hr_message answer = next_answer(client);
+    struct hr_unpacker in = {answer.result};
+    uint32_t got;
+    assert_int_equal(hr_unpack_array(&in, &got), HR_OK);
+    assert_int_equal(got, count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(hr_unpack_decision(&in, &decision), HR_OK);
+        assert_true(decision.allowed);
+        assert_int_equal(decision.row_count, 1);
+        assert_int_equal(decision.rows[0].remaining, 1000000 - 1 - i);
+    }
+    assert_int_equal(in.left.bytes, 0);
+    return answer.msgid;
+}
+
+static void do_stop_store(struct rig *rig)
+{
+    rig->store_runs = false;
+}
+
+/* Two clients ask in turn for what must be stored first, and all of it is stored at once, so that their answers lie
+ * between each other in the outbox. */
+enum {
+    TURN_CLIENTS = 2,
+    TURN_REQUESTS = 12,
+    TURN_CHECKS = 100,
+    TURNS_MAX = 40
+}; /* 9 MiB a client: no socket takes it */
+
+static void ask_in_turn(struct rig *rig, struct client *clients, uint32_t round)
+{
+    on_loop(rig, do_stop_store);
+    for (uint32_t i = 0; i < TURN_CLIENTS * TURN_REQUESTS; i++) {
+        char account[32];
+        (void)snprintf(account, sizeof(account), "a%u-%u", round, i);
+        look(rig);
+        uint64_t waited = rig->counts.waited;
+        send_many(&clients[i % TURN_CLIENTS], round * TURN_REQUESTS + i / TURN_CLIENTS, TURN_CHECKS, account);
+        while (look(rig), rig->counts.waited == waited) {
+        }
+    }
+    uint64_t sent = rig->stats.bytes_out;
+    on_loop(rig, do_run_store);
+    while (look(rig)->bytes_out - sent < (uint64_t)TURN_CLIENTS * TURN_REQUESTS * TURN_CHECKS * 150) { /* of 190 each */
+    }
+}
+
+/* As neither client reads, a socket comes to take a part of what is written only. Each client gets all of its own all
+ * the same. */
+static void interleaved_answers_that_a_socket_takes_in_part_are_whole(void **state)
+{
+    static bool seen[TURN_CLIENTS][TURNS_MAX * TURN_REQUESTS];
+    struct rig rig = {.kind = MEMORY_STORE};
+    struct client clients[TURN_CLIENTS];
+    uint32_t rounds = 0;
+    (void)state;
+    open_rig(&rig);
+    for (size_t i = 0; i < TURN_CLIENTS; i++) {
+        open_client_with(&rig, 4096, &clients[i]);
+    }
+    do {
+        assert_true(rounds < TURNS_MAX);
+        ask_in_turn(&rig, clients, rounds++);
+    } while (rig.stats.unsent_bytes == 0);
+    print_message("round %u: %u bytes were not taken\n", rounds, (unsigned)rig.stats.unsent_bytes);
+    for (uint64_t i = 0; i < (uint64_t)rounds * TURN_REQUESTS; i++) {
+        for (size_t k = 0; k < TURN_CLIENTS; k++) {
+            uint64_t msgid = next_is_many(&clients[k], TURN_CHECKS);
+            assert_true(msgid < (uint64_t)rounds * TURN_REQUESTS && !seen[k][msgid]);
+            seen[k][msgid] = true;
+        }
+    }
+    for (size_t i = 0; i < TURN_CLIENTS; i++) {
+        close_client(&clients[i]);
+    }
+    close_rig(&rig);
+}
+
+static void close_with_reset(struct client *client)
+{
+    const struct linger reset = {.l_onoff = 1};
+    assert_int_equal(setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    close_client(client);
+}
+
+/* Small checks of many connections are read before the first of them is carried out. Some of these connections end
+ * meanwhile: by a reset; by an end, behind which the answer is still read; within the next message. */
+static void small_checks_that_came_together_are_answered_whoever_leaves(void **state)
+{
+    enum { CLIENTS = 3 * HR_TOGETHER_MAX - 1, RESET = 5, ENDED = 6, PARTIAL = 7 };
+    struct rig rig = {0};
+    struct client clients[CLIENTS];
+    (void)state;
+    open_rig(&rig);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        open_client(&rig, &clients[i]);
+        assert_true(ask(&clients[i], 0, "user", "ann") || i >= 10);
+    }
+    hold(&rig);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof(user), "u%zu", i / 20);
+        send_check(&clients[i], 100 + i, "user", user);
+        if (i % 8 == RESET) {
+            close_with_reset(&clients[i]);
+        } else if (i % 8 == ENDED) {
+            assert_int_equal(shutdown(clients[i].fd, SHUT_WR), 0);
+        } else if (i % 8 == PARTIAL) {
+            send_all(&clients[i], HR_SPAN("\x94\x00"));
+        }
+    }
+    release(&rig);
+    size_t allowed = 0, asked = 0, gone = 0;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        if (i % 8 == RESET) {
+            gone++;
+            continue;
+        }
+        allowed += next_is_allowed(&clients[i], 100 + i);
+        asked++;
+        if (i % 8 == ENDED) {
+            assert_closed(&clients[i]);
+            close_client(&clients[i]);
+        } else if (i % 8 == PARTIAL) {
+            send_all(&clients[i], HR_SPAN("\x09\xa6status\x90"));
+            assert_next_is_fault(&clients[i], 9, HR_CODE_UNIMPLEMENTED);
+        }
+    }
+    /* Each user has ten. What those asked for who then were gone was carried out, or not, but never twice. */
+    assert_true(allowed <= 30 && allowed + gone >= 27);
+    assert_int_equal(asked + gone, CLIENTS);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        if (i % 8 != RESET && i % 8 != ENDED) {
+            assert_true(ask(&clients[i], 200, "nobody", "x"));
+            assert_int_equal(clients[i].answered, clients[i].have);
+            close_client(&clients[i]);
+        }
+    }
+    while (look(&rig)->open > 0) {
+    }
+    assert_int_equal(rig.stats.unclaimed, 0);
     close_rig(&rig);
 }
 
@@ -1394,11 +1638,15 @@ int main(void)
         cmocka_unit_test(a_reader_that_never_reads_is_closed_and_others_go_on),
         cmocka_unit_test(thousands_of_idle_and_half_open_connections_cost_little),
         cmocka_unit_test(what_must_be_stored_first_waits),
+        cmocka_unit_test(no_answer_waits_for_another_that_does_not_come),
+        cmocka_unit_test(a_client_that_goes_while_its_answers_wait_harms_nobody),
         cmocka_unit_test(a_store_on_disk_answers_many_that_wait),
         cmocka_unit_test(a_store_that_fails_is_not_waited_for_long),
         cmocka_unit_test(a_commit_that_is_refused_is_tried_again),
         cmocka_unit_test(an_answer_to_a_connection_that_is_gone_is_dropped),
         cmocka_unit_test(who_has_too_many_in_flight_is_paused),
+        cmocka_unit_test(interleaved_answers_that_a_socket_takes_in_part_are_whole),
+        cmocka_unit_test(small_checks_that_came_together_are_answered_whoever_leaves),
         cmocka_unit_test(a_drain_answers_what_waits_and_saves_all),
         cmocka_unit_test(a_drain_still_hears_other_nodes_while_it_answers),
         cmocka_unit_test(a_drain_does_not_wait_for_a_store_that_has_stalled),
