@@ -169,6 +169,8 @@ struct hr_cap_header hr_cap_link_send(struct hr_cap_link *link, const struct hr_
     }
     link->sent_at = now;
     link->owes_word = false;
+    bool lacks = link->lacks;
+    link->lacks = false;
     return (struct hr_cap_header){
         .incarnation = link->incarnation,
         .known = link->peer,
@@ -179,6 +181,7 @@ struct hr_cap_header hr_cap_link_send(struct hr_cap_link *link, const struct hr_
         .heard_bits = link->in_bits,
         .session = link->session,
         .lapsed = link->is_lapsed ? link->peer_session : 0,
+        .lacks = lacks,
     };
 }
 

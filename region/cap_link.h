@@ -50,6 +50,7 @@ struct hr_cap_header {
     bool is_settled;      /* alive for longer than any lease, or sole */
     bool is_sole;         /* the sender's former life is known to be gone */
     bool is_wanted;       /* the sender has a hot counter on this link: answer, now and then */
+    bool lacks;           /* a record came of a counter that the sender does not know: introduce them again */
 };
 
 struct hr_cap_link {
@@ -73,6 +74,7 @@ struct hr_cap_link {
     bool is_unseated;               /* another node may be the owner by now: renew nothing. The owner's word */
     bool owes_word;                 /* something came that the peer does not yet know to have arrived */
     bool is_wanted_there;           /* the peer has a hot counter on this link */
+    bool lacks;                     /* a record came of a counter that is not known here: the owner's word */
     uint32_t peer_epoch, peer_low;
     bool peer_is_settled;
     hr_ns sent_at;

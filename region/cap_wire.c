@@ -1,12 +1,12 @@
 #include "region/cap_wire.h"
 
-#define VERSION 2U
+#define VERSION 3U
 #define COUNT_AT (HR_CAP_HEADER_BYTES - 2)
 
-enum { HEADER_SETTLED = 1, HEADER_SOLE = 2, HEADER_WANTED = 4, HEADER_FLAGS = 7 };
+enum { HEADER_SETTLED = 1, HEADER_SOLE = 2, HEADER_WANTED = 4, HEADER_LACKS = 8, HEADER_FLAGS = 15 };
 /* Of a record: what it is, and then what it has. */
 enum { RECORD_COVER = 1, RECORD_INTRODUCES = 2, RECORD_FLAGS = 3 };
-enum { LEND_ASKS = 4, LEND_GRANT = 8, LEND_ANSWER = 16, LEND_FULL = 32, LEND_FLAGS = 60 };
+enum { LEND_ASKS = 4, LEND_GRANT = 8, LEND_ANSWER = 16, LEND_FULL = 32, LEND_WANTS = 64, LEND_FLAGS = 124 };
 enum { COVER_DOWN = 4, COVER_ASKS = 8, COVER_FLAGS = 12 };
 
 /* No number between regions is greater: whoever adds a few of them up stays within 63 bits. */
@@ -40,26 +40,47 @@ static uint64_t read_number(struct hr_le_reader *reader)
     return 0;
 }
 
-/* Amounts are round mostly (region/lend.h): the zeros at their end are counted, four at a time. */
-static void write_amount(struct hr_le_writer *writer, int64_t amount)
+/* Amounts are round mostly (region/lend.h): the zeros at their end are counted, four at a time. The first byte has that
+ * count and the lowest three bits of what is left. */
+static void write_sum(struct hr_le_writer *writer, uint64_t sum)
 {
-    uint64_t number = (uint64_t)amount, zeros = 0;
-    while (number != 0 && number % 16 == 0) {
-        number /= 16;
+    uint8_t zeros = 0;
+    while (sum != 0 && sum % 16 == 0) {
+        sum /= 16;
         zeros++;
     }
-    write_number(writer, number << 4 | zeros);
+    uint64_t rest = sum >> 3;
+    hr_le_write_u8(writer, (uint8_t)((rest != 0 ? 0x80 : 0) | (sum & 7) << 4 | zeros));
+    if (rest != 0) {
+        write_number(writer, rest);
+    }
+}
+
+static uint64_t read_sum(struct hr_le_reader *reader)
+{
+    uint8_t first = hr_le_read_u8(reader), zeros = first & 15;
+    uint64_t rest = (first & 0x80) != 0 ? read_number(reader) : 0, sum = rest << 3 | (first >> 4 & 7);
+    bool is_padded = ((first & 0x80) != 0 && rest == 0) || (sum % 16 == 0 && (sum != 0 || zeros != 0));
+    if (is_padded || rest > UINT64_MAX >> 3 || sum > UINT64_MAX >> 4 * zeros) {
+        reader->failed = true;
+        return 0;
+    }
+    return sum << 4 * zeros;
+}
+
+static void write_amount(struct hr_le_writer *writer, int64_t amount)
+{
+    write_sum(writer, (uint64_t)amount);
 }
 
 static int64_t read_amount(struct hr_le_reader *reader)
 {
-    uint64_t number = read_number(reader), zeros = number % 16, amount = number / 16;
-    bool is_padded = amount % 16 == 0 && (amount != 0 || zeros != 0);
-    if (is_padded || amount > (uint64_t)NUMBER_MAX >> 4 * zeros) {
+    uint64_t sum = read_sum(reader);
+    if (sum > (uint64_t)NUMBER_MAX) {
         reader->failed = true;
         return 0;
     }
-    return (int64_t)(amount << 4 * zeros);
+    return (int64_t)sum;
 }
 
 static uint32_t read_u32(struct hr_le_reader *reader)
@@ -92,7 +113,7 @@ void hr_cap_write_header(struct hr_cap_writer *writer, uint8_t *memory, const st
     struct hr_le_writer *out = &writer->bytes;
     hr_le_write_u8(out, VERSION);
     hr_le_write_u8(out, (uint8_t)((header->is_settled ? HEADER_SETTLED : 0) | (header->is_sole ? HEADER_SOLE : 0) |
-                                  (header->is_wanted ? HEADER_WANTED : 0)));
+                                  (header->is_wanted ? HEADER_WANTED : 0) | (header->lacks ? HEADER_LACKS : 0)));
     hr_le_write_u64(out, header->incarnation);
     hr_le_write_u64(out, header->known);
     hr_le_write_i64(out, header->stamp);
@@ -116,7 +137,7 @@ static void write_lend(struct hr_le_writer *out, const struct hr_lend_record *re
         write_amount(out, grant->rate);
         write_amount(out, grant->depth);
         write_amount(out, grant->tokens);
-        write_number(out, grant->parcels);
+        write_sum(out, grant->parcels);
         write_amount(out, (int64_t)(grant->parcels - grant->parcels_known));
     }
     if (record->has_answer) {
@@ -126,7 +147,7 @@ static void write_lend(struct hr_le_writer *out, const struct hr_lend_record *re
         write_amount(out, answer->rate);
         write_amount(out, answer->depth);
         write_amount(out, answer->tokens);
-        write_number(out, answer->parcels);
+        write_sum(out, answer->parcels);
     }
 }
 
@@ -138,7 +159,7 @@ static void read_lend(struct hr_le_reader *in, uint8_t flags, struct hr_lend_rec
         .has_answer = (flags & LEND_ANSWER) != 0,
         .is_full = (flags & LEND_FULL) != 0,
     };
-    in->failed |= (flags & ~(RECORD_FLAGS | LEND_FLAGS)) != 0;
+    in->failed |= (flags & ~(RECORD_FLAGS | LEND_FLAGS)) != 0 || (flags & (LEND_GRANT | LEND_WANTS)) == LEND_WANTS;
     record->demand = read_amount(in);
     if (record->has_grant) {
         struct hr_lend_grant *grant = &record->grant;
@@ -146,8 +167,9 @@ static void read_lend(struct hr_le_reader *in, uint8_t flags, struct hr_lend_rec
         grant->rate = read_amount(in);
         grant->depth = read_amount(in);
         grant->tokens = read_amount(in);
-        grant->parcels = read_number(in);
+        grant->parcels = read_sum(in);
         grant->parcels_known = grant->parcels - (uint64_t)read_amount(in);
+        grant->wants_answer = (flags & LEND_WANTS) != 0;
     }
     if (record->has_answer) {
         struct hr_lend_answer *answer = &record->answer;
@@ -156,7 +178,7 @@ static void read_lend(struct hr_le_reader *in, uint8_t flags, struct hr_lend_rec
         answer->rate = read_amount(in);
         answer->depth = read_amount(in);
         answer->tokens = read_amount(in);
-        answer->parcels = read_number(in);
+        answer->parcels = read_sum(in);
     }
 }
 
@@ -198,7 +220,8 @@ static uint8_t flags_of(const struct hr_cap_record *record)
         flags |= (record->cover.is_down ? COVER_DOWN : 0U) | (record->cover.asks ? COVER_ASKS : 0U);
     } else {
         flags |= (record->lend.asks ? LEND_ASKS : 0U) | (record->lend.has_grant ? LEND_GRANT : 0U) |
-                 (record->lend.has_answer ? LEND_ANSWER : 0U) | (record->lend.is_full ? LEND_FULL : 0U);
+                 (record->lend.has_answer ? LEND_ANSWER : 0U) | (record->lend.is_full ? LEND_FULL : 0U) |
+                 (record->lend.has_grant && record->lend.grant.wants_answer ? LEND_WANTS : 0U);
     }
     return (uint8_t)flags;
 }
@@ -292,6 +315,7 @@ enum hr_err hr_cap_read_header(struct hr_span letter, struct hr_cap_reader *ret_
     header.is_settled = (flags & HEADER_SETTLED) != 0;
     header.is_sole = (flags & HEADER_SOLE) != 0;
     header.is_wanted = (flags & HEADER_WANTED) != 0;
+    header.lacks = (flags & HEADER_LACKS) != 0;
     if (version != VERSION || (flags & ~HEADER_FLAGS) != 0 || !is_in_range(&header)) {
         return HR_E_CORRUPT;
     }

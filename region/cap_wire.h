@@ -1,4 +1,4 @@
-/* Cap wire: the bytes of a letter about global caps (HR_LETTER_CAPS), version 2. Little-endian.
+/* Cap wire: the bytes of a letter about global caps (HR_LETTER_CAPS), version 3. Little-endian.
  *
  *   version 1, flags 1, incarnation 8, known 8, stamp 8, echo 8, number 4, heard 4, heard_bits 8, session 4, lapsed 4,
  *   epoch 4, low 4, count 2: 68 bytes; then `count` records: key 8, flags 1, where the record introduces its counter

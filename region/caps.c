@@ -249,7 +249,7 @@ struct hr_caps_counter *hr_caps_attach(struct hr_caps *caps, struct hr_id128 id,
     counter->seen_at = now;
     counter->hot_at = HR_CAP_LONG_AGO;
     for (uint32_t k = 0; k < HR_REGIONS_MAX; k++) {
-        counter->introduced_at[k] = HR_CAP_LONG_AGO;
+        counter->introductions[k].at = HR_CAP_LONG_AGO;
     }
     bool has_begun =
         rules->is_cover ? begin_cover(caps, counter, &rules->cover, now) : begin_lend(caps, counter, &rules->lend, now);
@@ -391,7 +391,7 @@ static void leave_partner(struct hr_caps *caps, uint32_t region, uint32_t partit
             hr_cap_link_cut(&from->link, &caps->times);
         }
         hr_caps_advance(caps, counter, now);
-        counter->introduced_at[region] = HR_CAP_LONG_AGO;
+        counter->introductions[region].at = HR_CAP_LONG_AGO;
         if (counter->is_cover) {
             hr_cover_switch(&counter->cover, region, &to->link);
         } else {

@@ -59,18 +59,37 @@ static void mark_partners(struct hr_caps *caps, hr_ns now)
     }
 }
 
-static void write_one(struct hr_caps *caps, struct hr_cap_writer *writer, struct hr_caps_counter *counter, uint32_t to,
-                      struct hr_cap_record *record)
+/* Does the partner know what the counter is? Only where an introduction is known to have arrived, and not long ago. */
+static bool is_introduced(struct hr_caps_introduction *last, const struct hr_cap_link *link, hr_ns now)
+{
+    if (last->lives != link->lives || now - last->at > KEEP_NS / 2) {
+        return false;
+    }
+    last->has_arrived |= hr_cap_link_has_arrived(link, last->letter);
+    return last->has_arrived;
+}
+
+/* Notes an introduction in the letter that is being written. One of which word may still come stays noted instead. */
+static void note_introduction(struct hr_caps_introduction *last, const struct hr_cap_link *link,
+                              const struct hr_cap_times *times, hr_ns now)
+{
+    if (last->lives != link->lives || now - last->at > hr_cap_link_retry(link, times)) {
+        *last = (struct hr_caps_introduction){.at = now, .letter = link->number + 1, .lives = link->lives};
+    }
+}
+
+static void write_one(struct hr_caps *caps, struct hr_cap_writer *writer, struct hr_caps_counter *counter,
+                      const struct hr_caps_partner *to, struct hr_cap_record *record)
 {
     hr_ns now = caps->sent_at;
     size_t before = writer->bytes.used;
-    uint32_t number = caps->limits[counter->limit].banks[caps->bank].number;
-    record->introduces |= now - counter->introduced_at[to] > KEEP_NS / 2;
+    struct hr_caps_introduction *introduction = &counter->introductions[to->region];
     record->id = counter->id;
-    record->limit = number;
+    record->limit = caps->limits[counter->limit].banks[caps->bank].number;
     record->is_cover = counter->is_cover;
+    record->introduces = !is_introduced(introduction, &to->link, now);
     if (record->introduces) {
-        counter->introduced_at[to] = now;
+        note_introduction(introduction, &to->link, &caps->times, now);
     }
     hr_cap_write_record(writer, record);
     counter->seen_at = now;
@@ -82,12 +101,9 @@ static void tell_lend(struct hr_caps *caps, struct hr_cap_writer *writer, struct
                       const struct hr_caps_at *at, const struct hr_caps_partner *partner)
 {
     struct hr_cap_record record = {0};
-    const struct hr_lend_told *told = &counter->lend.told[partner->region];
     uint32_t letter = partner->link.number + 1;
-    bool has_arrived = told->letter != 0 && hr_cap_link_has_arrived(&partner->link, told->letter);
-    record.introduces = !told->has_arrived && !has_arrived;
     if (hr_lend_tell(&counter->lend, partner->region, letter, &at->lend, &record.lend)) {
-        write_one(caps, writer, counter, partner->region, &record);
+        write_one(caps, writer, counter, partner, &record);
     }
 }
 
@@ -97,11 +113,8 @@ static void tell_cover(struct hr_caps *caps, struct hr_cap_writer *writer, struc
     uint32_t letter = partner->link.number + 1;
     for (uint32_t w = 0; w < HR_COVER_WINDOWS; w++) {
         struct hr_cap_record record = {0};
-        const struct hr_cover_row *row = &counter->cover.windows[w].rows[partner->region];
-        bool has_arrived = row->letter != 0 && hr_cap_link_has_arrived(&partner->link, row->letter);
-        record.introduces = !row->has_arrived && !has_arrived;
         if (hr_cover_tell(&counter->cover, w, partner->region, letter, &at->cover, &record.cover)) {
-            write_one(caps, writer, counter, partner->region, &record);
+            write_one(caps, writer, counter, partner, &record);
         }
     }
 }
@@ -334,13 +347,27 @@ static void begin_again(struct hr_caps *caps, uint64_t known, hr_ns now)
     caps->generation++;
 }
 
+/* Is the record one for this node, from the one that has the counter in its region? */
+static bool is_between(const struct hr_caps *caps, const struct hr_caps_partner *from,
+                       const struct hr_cap_record *record)
+{
+    uint32_t partition = hr_partition_of(record->id);
+    return caps->tenures[partition].since != HR_CAP_LONG_AGO &&
+           hr_caps_partner_of(caps, from->region, partition) == from;
+}
+
+/* Would it be taken in, if it introduced its counter? */
+static bool has_room_for(const struct hr_caps *caps, const struct hr_caps_partner *from,
+                         const struct hr_cap_record *record)
+{
+    return is_between(caps, from, record) && caps->counter_count < caps->config.counters_max;
+}
+
 /* The counter that a record is about, made if it is introduced. NULL: it is not for this node, or not known. */
 static struct hr_caps_counter *counter_of(struct hr_caps *caps, const struct hr_caps_partner *from,
                                           const struct hr_cap_record *record, hr_ns now)
 {
-    uint32_t partition = hr_partition_of(record->id);
-    bool is_mine = caps->tenures[partition].since != HR_CAP_LONG_AGO;
-    if (!is_mine || hr_caps_partner_of(caps, from->region, partition) != from) {
+    if (!is_between(caps, from, record)) {
         return NULL;
     }
     struct hr_caps_counter *counter = hr_caps_find(caps, record->id.hi);
@@ -352,12 +379,13 @@ static struct hr_caps_counter *counter_of(struct hr_caps *caps, const struct hr_
     return counter != NULL && counter->is_cover == record->is_cover ? counter : NULL;
 }
 
-static void take_record(struct hr_caps *caps, const struct hr_caps_partner *from, const struct hr_cap_record *record,
+static void take_record(struct hr_caps *caps, struct hr_caps_partner *from, const struct hr_cap_record *record,
                         const struct hr_cap_header *header, hr_ns now)
 {
     struct hr_caps_counter *counter = counter_of(caps, from, record, now);
     struct hr_caps_at at;
     if (counter == NULL) {
+        from->link.lacks |= !record->introduces && has_room_for(caps, from, record);
         return;
     }
     counter->seen_at = now;
@@ -383,6 +411,35 @@ static struct hr_caps_partner *sender_of(struct hr_caps *caps, uint64_t member)
     return NULL;
 }
 
+/* All is told again, for the partner may have read of it without knowing what it was about. */
+static void introduce_again(struct hr_caps_counter *counter, uint32_t to)
+{
+    counter->introductions[to].at = HR_CAP_LONG_AGO;
+    for (uint32_t w = 0; w < HR_COVER_WINDOWS && counter->is_cover; w++) {
+        struct hr_cover_row *row = &counter->cover.windows[w].rows[to];
+        row->is_owed |= row->letter != 0;
+    }
+    if (!counter->is_cover) {
+        hr_lend_tell_again(&counter->lend, to);
+    }
+}
+
+/* What has become of the link is followed by all counters on it. */
+static void follow(struct hr_caps *caps, const struct hr_caps_partner *partner, const struct hr_cap_header *header,
+                   hr_ns now)
+{
+    for (uint32_t i = 0; i < caps->counter_count; i++) {
+        struct hr_caps_counter *counter = &caps->counters[i];
+        if (!concerns(caps, partner, counter)) {
+            continue;
+        }
+        hr_caps_advance(caps, counter, now);
+        if (header->lacks) {
+            introduce_again(counter, partner->region);
+        }
+    }
+}
+
 enum hr_err hr_caps_receive(struct hr_caps *caps, uint64_t from, struct hr_span body, hr_ns now)
 {
     struct hr_caps_partner *partner = sender_of(caps, from);
@@ -400,11 +457,7 @@ enum hr_err hr_caps_receive(struct hr_caps *caps, uint64_t from, struct hr_span 
     if (heard == HR_CAP_HEARD_OUTLIVED) {
         begin_again(caps, header.known, now);
     }
-    for (uint32_t i = 0; i < caps->counter_count; i++) {
-        if (concerns(caps, partner, &caps->counters[i])) {
-            hr_caps_advance(caps, &caps->counters[i], now); /* follows a new life or session of the peer */
-        }
-    }
+    follow(caps, partner, &header, now);
     caps->counts.letters_old += heard != HR_CAP_HEARD_ALL;
     if (heard == HR_CAP_HEARD_HEADER && hr_cap_read_record(&reader, &record)) {
         partner->link.owes_word = true; /* with a fresh stamp the record can come again, and be used */

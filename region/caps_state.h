@@ -22,6 +22,13 @@ struct hr_caps_limit {
     bool is_in[2];
 };
 
+/* The last word by which a region was told what the counter is; later ones name it only. */
+struct hr_caps_introduction {
+    hr_ns at; /* HR_CAP_LONG_AGO: never to this life of the partner */
+    uint32_t letter, lives;
+    bool has_arrived;
+};
+
 struct hr_caps_counter {
     struct hr_id128 id;
     uint32_t limit; /* place in caps->limits */
@@ -29,7 +36,7 @@ struct hr_caps_counter {
     hr_ns seen_at; /* when anything came or went for it */
     hr_ns hot_at;  /* when it was hot last */
     uint32_t next; /* of its chain */
-    hr_ns introduced_at[HR_REGIONS_MAX];
+    struct hr_caps_introduction introductions[HR_REGIONS_MAX];
     union {
         struct hr_lend lend;
         struct hr_cover cover;

@@ -6,6 +6,11 @@
 #include "region/cap_mutant.h"
 #include "region/lend_state.h"
 
+/* A pooled burst that takes this long to come in, and is of so many tokens, is dealt out token by token. A slot is away
+ * from home until its token is spent, and for two messages' time: of few, or fast ones, too many would be. */
+#define SLOW_NS HR_NS_PER_S
+#define SLOW_TOKENS 4
+
 void hr_lend_rule_init(struct hr_lend_rule *rule, const struct hr_lend_numbers *numbers, uint32_t count,
                        const uint32_t *weights)
 {
@@ -29,6 +34,8 @@ void hr_lend_rule_init(struct hr_lend_rule *rule, const struct hr_lend_numbers *
     }
     if (rule->is_pooled) {
         rule->reserve_permille = 0;
+        int64_t fill_ns = hr_mul_div(rule->depth, (int64_t)numbers->period_ns, rule->rate);
+        rule->mints_at_home = rule->depth >= SLOW_TOKENS * rule->token && fill_ns >= SLOW_NS;
     }
 }
 
@@ -267,10 +274,28 @@ static bool is_in_range(const struct hr_lend *lend, const struct hr_lend_record 
            answer->rate <= rate && answer->depth <= depth && answer->tokens <= depth;
 }
 
+/* A grant that wants no answer is accepted as it is, and the lender knows that as soon as it knows that it has arrived.
+ * Only what this region does with it later is news. */
+static void accept_silently(const struct hr_lend_debt *debt, const struct hr_lend_grant *grant,
+                            struct hr_lend_answer *known)
+{
+    if (grant->wants_answer) {
+        return;
+    }
+    *known = (struct hr_lend_answer){
+        .session = debt->session,
+        .number = debt->number,
+        .rate = debt->rate,
+        .depth = debt->depth,
+        .parcels = known->session == debt->session ? known->parcels : debt->parcels,
+    };
+}
+
 /* As a borrower. */
-static void accept_grant(struct hr_lend *lend, struct hr_lend_debt *debt, const struct hr_lend_grant *grant,
+static void accept_grant(struct hr_lend *lend, uint32_t from, const struct hr_lend_grant *grant,
                          const struct hr_lend_context *context)
 {
+    struct hr_lend_debt *debt = &lend->debts[from];
     int64_t deeper = grant->depth - debt->depth; /* NOLINT(clang-analyzer-deadcode.DeadStores): for a mutant */
     bool is_newer = grant->number > debt->number;
     if (is_newer || (HR_IS_MUTANT(HR_MUTANT_OLD_GRANT) && grant->number != 0)) {
@@ -285,6 +310,9 @@ static void accept_grant(struct hr_lend *lend, struct hr_lend_debt *debt, const 
     if (!debt->has_parcels) { /* whatever is known to have come, came to a state of this counter that was forgotten */
         debt->has_parcels = true;
         debt->parcels = grant->parcels_known;
+    }
+    if (is_newer) {
+        accept_silently(debt, grant, &lend->told[from].record.answer);
     }
     int64_t parcel = (int64_t)(grant->parcels - debt->parcels);
     if (parcel > 0) {
@@ -353,7 +381,7 @@ bool hr_lend_receive(struct hr_lend *lend, uint32_t from, const struct hr_lend_r
         debt->is_full = record->is_full;
     }
     if (record->has_grant && session == debt->session && hr_cap_link_may_use(link, context->now)) {
-        accept_grant(lend, debt, &record->grant, context);
+        accept_grant(lend, from, &record->grant, context);
     }
     if (record->has_answer && record->answer.session == loan->session) {
         accept_answer(lend, loan, &record->answer, context);
@@ -361,6 +389,11 @@ bool hr_lend_receive(struct hr_lend *lend, uint32_t from, const struct hr_lend_r
     lend->told[from].is_owed |= record->asks;
     end_quarantine(lend, from, context);
     return is_news;
+}
+
+void hr_lend_tell_again(struct hr_lend *lend, uint32_t to)
+{
+    lend->told[to] = (struct hr_lend_told){.at = HR_CAP_LONG_AGO, .is_owed = true};
 }
 
 bool hr_lend_is_low(const struct hr_lend *lend)

@@ -13,7 +13,8 @@
  *
  * Where the burst is too small to give each region two requests' worth (pooled), one region, chosen by the counter's
  * hash, is home to all of it and keeps no reserve; depth is lent in whole tokens to those who ask most. The bound is B
- * there too; what cannot be promised is a reserve.
+ * there too; what cannot be promised is a reserve. Where tokens come slowly too, parts of them in several buckets would
+ * be of use to nobody: the home mints alone, deals whole tokens out in turn, and gets each slot back when it is spent.
  *
  * Thread: the owner's. Pure. Memory: in place. Units: limiter/share.h. */
 #ifndef HR_REGION_LEND_H
@@ -36,6 +37,7 @@ struct hr_lend_rule {
     uint32_t count;                  /* regions */
     int64_t weights[HR_REGIONS_MAX]; /* 0: not a member in this epoch */
     bool is_pooled;
+    bool mints_at_home; /* pooled, and slow: the rate stays at home, and tokens are lent one by one */
 };
 
 /* The parts of one counter under a rule. */
@@ -50,6 +52,7 @@ struct hr_lend_grant { /* the sender lends */
     int64_t tokens;         /* that stood in the depth: credited once for each number */
     uint64_t parcels;       /* tokens given in this session, all in all (modulo 2^64) */
     uint64_t parcels_known; /* ... that the receiver is known to have */
+    bool wants_answer;      /* more may be in use there than is granted. A raise needs none: it has arrived or not */
 };
 struct hr_lend_answer {       /* the sender borrows */
     uint32_t session, number; /* what it answers */
@@ -114,6 +117,8 @@ struct hr_lend {
     struct hr_lend_loan loans[HR_REGIONS_MAX];
     struct hr_lend_debt debts[HR_REGIONS_MAX];
     struct hr_lend_told told[HR_REGIONS_MAX];
+    int64_t turns[HR_REGIONS_MAX]; /* of a counter that mints at home: who has waited, in parts of a token */
+    int64_t own_tokens;            /* ... and how many of those that are here are for this region */
 };
 
 /* All that a call needs to know beside the counter: links to the owners in the other regions (NULL: none is known). */
@@ -165,6 +170,9 @@ bool hr_lend_receive(struct hr_lend *lend, uint32_t from, const struct hr_lend_r
 
 /* Decides what should move, and moves it as far as this region alone may: grants, recalls, returns, parcels. */
 void hr_lend_move(struct hr_lend *lend, const struct hr_lend_context *context);
+
+/* The region does not know what it was told last: it is to be told all again. */
+void hr_lend_tell_again(struct hr_lend *lend, uint32_t to);
 
 /* Is there something to tell the region? Then the record to send in the letter of that number. */
 bool hr_lend_tell(struct hr_lend *lend, uint32_t to, uint32_t letter, const struct hr_lend_context *context,

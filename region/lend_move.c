@@ -37,13 +37,7 @@ static int64_t round_down(const struct hr_lend *lend, int64_t amount)
     return amount > 0 ? amount - amount % grain : amount;
 }
 
-/* Of a pooled counter: who asks for less than this is not asking (any more). */
-static int64_t least_claim(const struct hr_lend *lend)
-{
-    return lend->rule->rate / 16;
-}
-
-static bool is_full(const struct hr_lend *lend)
+bool hr_lend_is_full(const struct hr_lend *lend)
 {
     const struct hr_share *share = lend->share;
     int64_t slack = lend->rule->is_pooled ? 0 : share->price.cap / 8; /* of few tokens the last one counts */
@@ -65,7 +59,7 @@ static void look_at_demand(struct hr_lend *lend, hr_ns now)
     lend->demand = (int64_t)hr_u128_saturate(sum, (uint64_t)lend->rule->rate);
     lend->demand_at = now;
     share->asked = 0;
-    if (is_full(lend) && !lend->rule->is_pooled) {
+    if (hr_lend_is_full(lend) && !lend->rule->is_pooled) {
         lend->demand = hr_min(lend->demand, hr_max(share->price.mint, hr_lend_home_rate(lend, lend->self)));
     }
 }
@@ -92,67 +86,6 @@ static void view_of(const struct hr_lend *lend, const struct hr_lend_context *co
     }
 }
 
-/* May there be several holders? */
-static bool is_dealt_out(const struct hr_lend *lend)
-{
-    return lend->rule->depth >= 2 * lend->rule->token;
-}
-
-/* Deals depth out in whole tokens: one to each who asks, those who ask most first, and what is left by their parts. Who
- * holds one already counts half as much again, so that a token does not go to and fro. */
-static void deal(const struct hr_lend *lend, const int64_t *fair, int64_t *ret_tokens)
-{
-    const struct hr_lend_rule *rule = lend->rule;
-    int64_t left = hr_lend_home_depth(lend) / rule->token, claims[HR_REGIONS_MAX] = {0}, more[HR_REGIONS_MAX];
-    for (uint32_t k = 0; k < rule->count; k++) {
-        bool holds = k == lend->self ? lend->share->price.cap >= rule->token : lend->loans[k].depth_top >= rule->token;
-        claims[k] = fair[k] <= least_claim(lend) ? 0 : fair[k] + (holds ? fair[k] / 2 : 0);
-        ret_tokens[k] = 0;
-    }
-    memcpy(more, claims, sizeof more);
-    for (; left > 0; left--) {
-        uint32_t best = 0;
-        for (uint32_t k = 1; k < rule->count; k++) {
-            best = claims[k] > claims[best] ? k : best;
-        }
-        if (claims[best] <= 0) {
-            break;
-        }
-        ret_tokens[best] = 1;
-        claims[best] = 0;
-    }
-    for (uint32_t k = 0; k < rule->count; k++) {
-        more[k] = ret_tokens[k] > 0 ? fair[k] : 0;
-    }
-    int64_t parts[HR_REGIONS_MAX];
-    hr_split(rule->count, more, left, 0, parts);
-    for (uint32_t k = 0; k < rule->count; k++) {
-        ret_tokens[k] += parts[k];
-    }
-}
-
-/* Of a pooled counter: rate goes to those who hold depth and have room in it, by their fair parts; a full bucket would
- * only overflow. With one holder there is nobody else. */
-static void wish_pooled(const struct hr_lend *lend, const int64_t *fair, struct hr_lend_wish *wish)
-{
-    int64_t tokens[HR_REGIONS_MAX], holders[HR_REGIONS_MAX], rates[HR_REGIONS_MAX];
-    deal(lend, fair, tokens);
-    bool any = false;
-    for (uint32_t k = 0; k < lend->rule->count; k++) {
-        bool has_room = !(k == lend->self ? is_full(lend) : lend->debts[k].is_full);
-        holders[k] = tokens[k] > 0 && has_room ? fair[k] : 0;
-        any |= holders[k] > 0;
-    }
-    for (uint32_t k = 0; k < lend->rule->count && !any && !is_dealt_out(lend); k++) {
-        holders[k] = tokens[k] > 0 ? fair[k] : 0;
-    }
-    hr_split(lend->rule->count, holders, hr_lend_home_rate(lend, lend->self), 0, rates);
-    for (uint32_t k = 0; k < lend->rule->count; k++) {
-        wish->rate[k] = k == lend->self ? 0 : rates[k];
-        wish->depth[k] = k == lend->self ? 0 : tokens[k] * lend->rule->token;
-    }
-}
-
 /* Depth goes with rate: of what may be lent of the one, the same part as of the other. */
 static void wish_depth(const struct hr_lend *lend, const struct hr_cap_times *times, struct hr_lend_wish *wish)
 {
@@ -167,7 +100,7 @@ static void wish_depth(const struct hr_lend *lend, const struct hr_cap_times *ti
     }
 }
 
-void hr_lend_wish(const struct hr_lend *lend, const struct hr_lend_context *context, struct hr_lend_wish *ret_wish)
+void hr_lend_wish(struct hr_lend *lend, const struct hr_lend_context *context, struct hr_lend_wish *ret_wish)
 {
     struct hr_lend_view view;
     struct hr_lend_plan plan;
@@ -178,7 +111,7 @@ void hr_lend_wish(const struct hr_lend *lend, const struct hr_lend_context *cont
     memcpy(ret_wish->gets, plan.gets, sizeof plan.gets);
     memcpy(ret_wish->shortage, plan.shortage, sizeof plan.shortage);
     if (lend->rule->is_pooled) {
-        wish_pooled(lend, plan.fair, ret_wish);
+        hr_lend_wish_pooled(lend, plan.fair, ret_wish);
     } else {
         wish_depth(lend, context->times, ret_wish);
     }
@@ -261,7 +194,8 @@ static void raise_one(struct hr_lend *lend, uint32_t k, int64_t rate_more, int64
     struct hr_lend_loan *loan = &lend->loans[k];
     int64_t rate = rate_more > 0 ? loan->rate_top + rate_more : loan->grant.rate;
     int64_t depth = depth_more > 0 ? loan->depth_top + depth_more : loan->grant.depth;
-    int64_t slice = hr_max(0, depth - loan->depth_top), tokens = tokens_in(lend, slice);
+    int64_t slice = hr_max(0, depth - loan->depth_top);
+    int64_t tokens = lend->rule->mints_at_home ? hr_min(slice, lend->share->level) : tokens_in(lend, slice);
     lend->share->level -= tokens; /* out of here before it is told */
     loan->grant.rate = rate;
     loan->grant.depth = depth;
@@ -350,14 +284,13 @@ static struct hr_price keep_part(const struct hr_lend *lend, const struct hr_len
     return (struct hr_price){rate, round_down(lend, hr_mul_div(debt->depth, rate, debt->rate))};
 }
 
-/* Of a pooled counter whole tokens: none where nobody asks. A bucket that is full gives the rate back at once, for it
- * would be lost, and waits with its token. */
-static struct hr_price keep_pooled(const struct hr_lend *lend, const struct hr_lend_debt *debt)
+/* Tokens that go back with a slice; from a counter that mints at home, what has no room in the slots that stay. */
+static int64_t tokens_back(const struct hr_lend *lend, int64_t slice)
 {
-    if (lend->demand <= least_claim(lend)) {
-        return (struct hr_price){0, 0};
+    if (lend->rule->mints_at_home) {
+        return hr_min(slice, hr_max(0, lend->share->level - (lend->share->price.cap - slice)));
     }
-    return (struct hr_price){is_full(lend) && is_dealt_out(lend) ? 0 : debt->rate, debt->depth};
+    return tokens_in(lend, slice);
 }
 
 /* Gives back unasked what this region should have no longer, tokens and all. */
@@ -365,11 +298,12 @@ static void give_back(struct hr_lend *lend, const struct hr_lend_wish *wish, con
 {
     for (uint32_t k = 0; k < lend->rule->count; k++) {
         struct hr_lend_debt *debt = &lend->debts[k];
-        struct hr_price keep = lend->rule->is_pooled ? keep_pooled(lend, debt) : keep_part(lend, debt, wish->gets[k]);
+        struct hr_price keep =
+            lend->rule->is_pooled ? hr_lend_keep_pooled(lend, debt) : keep_part(lend, debt, wish->gets[k]);
         if (keep.mint >= debt->rate - debt->rate / 32 && keep.cap >= debt->depth) {
             continue;
         }
-        int64_t tokens = tokens_in(lend, debt->depth - keep.cap);
+        int64_t tokens = tokens_back(lend, debt->depth - keep.cap);
         lend->share->level -= tokens;
         debt->returned += tokens;
         debt->depth = keep.cap;
@@ -422,13 +356,14 @@ static void fill(const struct hr_lend *lend, uint32_t to, struct hr_lend_record 
     const struct hr_lend_debt *debt = &lend->debts[to];
     *record = (struct hr_lend_record){
         .demand = round_down(lend, lend->demand),
-        .is_full = is_full(lend),
+        .is_full = hr_lend_is_full(lend),
         .asks = lend->quarantine_until != HR_CAP_LONG_AGO && (lend->heard >> to & 1) == 0,
         .has_grant = loan->grant.number != 0 || loan->grant.parcels != 0,
         .has_answer = debt->number != 0 || debt->parcels != 0,
         .grant = loan->grant,
         .answer = {debt->session, debt->number, debt->rate, debt->depth, debt->returned, debt->parcels},
     };
+    record->grant.wants_answer = loan->rate_top > loan->grant.rate || loan->depth_top > loan->grant.depth;
     if (!record->has_grant) {
         record->grant = (struct hr_lend_grant){0};
     }
@@ -474,7 +409,7 @@ static bool has_moved(const struct hr_lend *lend, const struct hr_lend_told *tol
         return false;
     }
     int64_t band = hr_max(hr_max(lend->rule->rate / 64, before / 8), hr_lend_noise(lend, before));
-    bool has_turned = lend->rule->is_pooled && record->is_full != told->record.is_full;
+    bool has_turned = lend->rule->is_pooled && !lend->rule->mints_at_home && record->is_full != told->record.is_full;
     return has_turned || distance(record->demand, before) > band || context->now - told->at > 10 * HR_NS_PER_S;
 }
 
@@ -483,7 +418,7 @@ static bool is_too_soon(const struct hr_lend *lend, hr_ns since, const struct hr
 {
     hr_ns token_ns = hr_mul_div((int64_t)lend->rule->scale.period_ns, lend->rule->token, lend->rule->rate);
     hr_ns pause = hr_min(token_ns / (lend->rule->is_pooled ? 8 : 2), times->lease / 8);
-    return token_ns > 10 * HR_NS_PER_MS && since < pause;
+    return !lend->rule->mints_at_home && token_ns > 10 * HR_NS_PER_MS && since < pause;
 }
 
 bool hr_lend_tell(struct hr_lend *lend, uint32_t to, uint32_t letter, const struct hr_lend_context *context,

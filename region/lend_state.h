@@ -23,7 +23,16 @@ struct hr_lend_wish {
     int64_t gets[HR_REGIONS_MAX];                        /* rate to borrow */
     int64_t shortage[HR_REGIONS_MAX];
 };
-void hr_lend_wish(const struct hr_lend *lend, const struct hr_lend_context *context, struct hr_lend_wish *ret_wish);
+void hr_lend_wish(struct hr_lend *lend, const struct hr_lend_context *context, struct hr_lend_wish *ret_wish);
+
+/* Of a pooled counter, by what each should have (hr_lend_plan): what to lend, and what to keep of a debt. */
+void hr_lend_wish_pooled(struct hr_lend *lend, const int64_t *fair, struct hr_lend_wish *wish);
+struct hr_price hr_lend_keep_pooled(const struct hr_lend *lend, const struct hr_lend_debt *debt);
+
+/* ... who asks for less than this is not asking (any more). */
+int64_t hr_lend_least_claim(const struct hr_lend *lend);
+
+bool hr_lend_is_full(const struct hr_lend *lend);
 
 /* How far a measured rate may be off by chance: two standard deviations. */
 int64_t hr_lend_noise(const struct hr_lend *lend, int64_t rate);

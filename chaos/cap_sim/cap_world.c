@@ -71,9 +71,9 @@ static struct cap_event pop(struct cap_world *world)
     return top;
 }
 
-void cap_world_fail(struct cap_world *world, const char *what, int64_t by)
+void cap_world_note(struct cap_world *world, const char *what, int64_t by)
 {
-    if (world->violation[0] == '\0' && by > 0) {
+    if (world->violation[0] == '\0') {
         (void)snprintf(world->violation, sizeof world->violation, "%s", what);
         world->violated_at = world->now;
         world->violated_by = by;
@@ -122,11 +122,42 @@ static void send_copy(struct cap_world *world, uint32_t from, uint32_t to, struc
                                    .body_bytes = body.bytes});
 }
 
+/* J4: no region tells of units that it has given before its log knows. */
+static void check_log(struct cap_world *world, uint32_t from, uint32_t to, const struct hr_cover_record *told)
+{
+    const struct cap_region *region = &world->regions[from];
+    int64_t logged = 0;
+    for (uint32_t w = 0; w < HR_COVER_WINDOWS; w++) {
+        const struct hr_cover_image *image = &region->disk[w].image;
+        bool is_window = region->has_disk[w] && image->label == told->label && image->life == told->life;
+        logged = is_window ? hr_max(logged, image->rows[to].out) : logged;
+    }
+    cap_world_fail(world, "J4 units were given that the log does not know of", told->out - logged);
+}
+
+static void check_told(struct cap_world *world, uint32_t from, uint32_t to, struct hr_span letter)
+{
+    struct hr_cap_reader reader;
+    struct hr_cap_header header;
+    struct hr_cap_record record;
+    enum hr_err err = hr_cap_read_header(letter, &reader, &header);
+    assert(err == HR_OK);
+    (void)err;
+    while (hr_cap_read_record(&reader, &record)) {
+        if (record.is_cover) {
+            check_log(world, from, to, &record.cover);
+        }
+    }
+}
+
 static void send(struct cap_world *world, uint32_t from, const struct hr_letter *letter)
 {
     const struct cap_scenario *s = world->scenario;
     uint32_t to = (uint32_t)letter->to - 1;
     uint32_t loss = world->now < s->duration ? s->loss_permille : 0;
+    if (world->checks && s->has_log) {
+        check_told(world, from, to, letter->body);
+    }
     uint32_t copies = 1 + hr_rng_chance(&world->net_rng, s->double_permille, 1000);
     for (uint32_t i = 0; i < copies && !is_cut(world, from, to); i++) {
         if (!hr_rng_chance(&world->net_rng, loss, 1000)) {

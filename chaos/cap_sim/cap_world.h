@@ -155,8 +155,14 @@ void cap_world_free(struct cap_world *world);
 
 hr_ns cap_world_clock(const struct cap_world *world, uint32_t k);
 
-/* Notes the first violation. */
-void cap_world_fail(struct cap_world *world, const char *what, int64_t by);
+/* Notes the first violation: where something is too much by more than 0. */
+void cap_world_note(struct cap_world *world, const char *what, int64_t by);
+static inline void cap_world_fail(struct cap_world *world, const char *what, int64_t by)
+{
+    if (by > 0) {
+        cap_world_note(world, what, by);
+    }
+}
 
 /* cap_audit.c: the invariants, after an event. */
 void cap_audit(struct cap_world *world);

@@ -43,9 +43,14 @@ static struct hr_cover_when when_of(void *context, struct hr_id128 id, uint32_t 
 
 static struct hr_cap_limit limit_of(uint8_t kind)
 {
-    static const uint32_t weights[] = {1, 1};
+    static const uint32_t even[] = {1, 1}, uneven[] = {1, 3};
     struct hr_lend_numbers numbers = {1000, (uint64_t)HR_NS_PER_S, kind % 2 == 0 ? 1000 : 2, 200, 0};
     struct hr_cap_limit limit = {.number = LIMIT, .is_cover = kind % 4 > 1};
+    const uint32_t *weights = kind % 8 == 5 ? uneven : even;
+    if (kind % 8 == 5) { /* few tokens, and slow */
+        numbers.rate = 1;
+        numbers.burst = 7;
+    }
     hr_lend_rule_init(&limit.lend, &numbers, 2, weights);
     limit.cover = (struct hr_cover_rule){
         .total = 1000, .reserve_permille = 200, .has_windows = true, .count = 2, .weights = {1, 1}};

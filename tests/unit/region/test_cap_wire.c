@@ -22,6 +22,7 @@ static const struct hr_cap_header HEADER = {
     .epoch = 16,
     .low = 17,
     .is_settled = true,
+    .lacks = true,
 };
 
 static const struct hr_cap_record LEND = {
@@ -31,7 +32,7 @@ static const struct hr_cap_record LEND = {
     .lend = {.demand = 300,
              .has_grant = true,
              .has_answer = true,
-             .grant = {1, 128, 2, 3, UINT64_MAX, UINT64_MAX - 5},
+             .grant = {1, 128, 2, 3, UINT64_MAX, UINT64_MAX - 5, true},
              .answer = {4, 5, 6, 7, 8, 9}},
 };
 
@@ -51,23 +52,23 @@ static const struct hr_cap_record COVER = {
 };
 
 static const uint8_t GOLDEN[] = {
-    2,    1,                                                       /* version, settled */
-    8,    7,    6,    5,    4,    3,    2,    1,                   /* incarnation */
-    9,    0,    0,    0,    0,    0,    0,    0,                   /* known */
-    10,   0,    0,    0,    0,    0,    0,    0,                   /* stamp */
-    0,    0,    0,    0,    0,    0,    0,    0xfe,                /* echo: long ago */
-    11,   0,    0,    0,    12,   0,    0,    0,                   /* number, heard */
-    13,   0,    0,    0,    0,    0,    0,    0,                   /* bits */
-    14,   0,    0,    0,    15,   0,    0,    0,                   /* session, lapsed */
-    16,   0,    0,    0,    17,   0,    0,    0,                   /* epoch, low */
-    2,    0,                                                       /* two records */
-    0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x1a,          /* key; introduces, grant, answer */
-    0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22,                /* the other half */
-    7,    0,    0,    0,                                           /* limit */
-    0xc0, 0x25, 1,    0x81, 0x01, 0x20, 0x30,                      /* demand; number, rate, depth, tokens */
-    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0x50, /* parcels, and those on their way */
-    4,    5,    0x60, 0x70, 0x80, 0x01, 9,                         /* answer */
-    0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x05,          /* key; cover, down */
+    3,    9,                                                          /* version; settled, lacks */
+    8,    7,    6,    5,    4,    3,    2,    1,                      /* incarnation */
+    9,    0,    0,    0,    0,    0,    0,    0,                      /* known */
+    10,   0,    0,    0,    0,    0,    0,    0,                      /* stamp */
+    0,    0,    0,    0,    0,    0,    0,    0xfe,                   /* echo: long ago */
+    11,   0,    0,    0,    12,   0,    0,    0,                      /* number, heard */
+    13,   0,    0,    0,    0,    0,    0,    0,                      /* bits */
+    14,   0,    0,    0,    15,   0,    0,    0,                      /* session, lapsed */
+    16,   0,    0,    0,    17,   0,    0,    0,                      /* epoch, low */
+    2,    0,                                                          /* two records */
+    0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x5a,             /* key; introduces, grant, answer, wants one */
+    0x99, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22,                   /* the other half */
+    7,    0,    0,    0,                                              /* limit */
+    0xc0, 0x25, 1,    0x81, 0x01, 0x20, 0x30,                         /* demand; number, rate, depth, tokens */
+    0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f, 0x50, /* parcels, and those on their way */
+    4,    5,    0x60, 0x70, 0x80, 0x01, 0x90, 0x01,                   /* answer */
+    0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x05,             /* key; cover, down */
     5,    1,    2,    0x30, 0x7f, 0x40, 0x50, 6,    7, /* label -3, lives, demand, spare -64, rows, epochs */
 };
 
@@ -82,7 +83,7 @@ static struct hr_span write_both(void)
     return hr_cap_write_end(&writer);
 }
 
-static void a_letter_has_the_bytes_of_version_2(void **state)
+static void a_letter_has_the_bytes_of_version_3(void **state)
 {
     struct hr_span letter = write_both();
     (void)state;
@@ -128,18 +129,18 @@ static void what_is_out_of_range_is_refused(void **state)
         size_t at;
         uint8_t byte;
     } rows[] = {
-        {0, 1},     /* version */
-        {1, 0x80},  /* a flag that there is not */
-        {25, 0x80}, /* a stamp before all time */
-        {33, 0xfd}, /* an echo of before long ago */
-        {67, 0xff}, /* more records than a letter has */
-        {66, 3},    /* more records than there are */
-        {66, 1},    /* fewer */
-        {76, 0x5a}, /* a flag of a record that there is not */
-        {90, 0x00}, /* a number with zeros in front */
-        {94, 0x01}, /* an amount of nothing but zeros */
-        {93, 0x02}, /* an amount with a zero at its end that is not counted */
-        {105, 2},   /* a number of more than 64 bits */
+        {0, 1},      /* version */
+        {1, 0x80},   /* a flag that there is not */
+        {25, 0x80},  /* a stamp before all time */
+        {33, 0xfd},  /* an echo of before long ago */
+        {67, 0xff},  /* more records than a letter has */
+        {66, 3},     /* more records than there are */
+        {66, 1},     /* fewer */
+        {76, 0x9a},  /* a flag of a record that there is not */
+        {90, 0x00},  /* a number with zeros in front */
+        {94, 0x01},  /* an amount of nothing but zeros */
+        {93, 0x02},  /* an amount with a zero at its end that is not counted */
+        {105, 0x3f}, /* a number of more than 64 bits */
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -158,7 +159,7 @@ static void what_is_out_of_range_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_letter_has_the_bytes_of_version_2),
+        cmocka_unit_test(a_letter_has_the_bytes_of_version_3),
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(every_prefix_is_refused),
         cmocka_unit_test(what_is_out_of_range_is_refused),

@@ -21,7 +21,8 @@ struct region {
     struct hr_share share;
     struct hr_escrow escrow;
     bool has_share;
-    uint32_t letters;
+    uint32_t letters, records, introductions;
+    uint32_t answers; /* to loans, before any parcel came */
 };
 
 struct pair {
@@ -93,13 +94,18 @@ static void start_both(struct pair *pair)
     }
 }
 
-static struct hr_cap_limit rate_limit(uint64_t rate, uint64_t burst)
+static struct hr_cap_limit weighted_limit(uint64_t rate, uint64_t burst, const uint32_t *weights)
 {
-    static const uint32_t weights[] = {1, 1};
     struct hr_lend_numbers numbers = {rate, (uint64_t)HR_NS_PER_S, burst, 200, 0};
     struct hr_cap_limit limit = {.number = LIMIT};
     hr_lend_rule_init(&limit.lend, &numbers, 2, weights);
     return limit;
+}
+
+static struct hr_cap_limit rate_limit(uint64_t rate, uint64_t burst)
+{
+    static const uint32_t weights[] = {1, 1};
+    return weighted_limit(rate, burst, weights);
 }
 
 static struct hr_cap_limit quota_limit(bool has_log)
@@ -122,6 +128,20 @@ static void stop(struct pair *pair)
     free(pair->regions[1].memory);
 }
 
+static void count_records(struct region *region, struct hr_span letter)
+{
+    struct hr_cap_reader reader;
+    struct hr_cap_header header;
+    struct hr_cap_record record;
+    assert_int_equal(hr_cap_read_header(letter, &reader, &header), HR_OK);
+    while (hr_cap_read_record(&reader, &record)) {
+        region->records++;
+        region->introductions += record.introduces;
+        region->answers += !record.is_cover && record.lend.has_answer && record.lend.answer.parcels == 0;
+    }
+    region->letters++;
+}
+
 static void turn(struct pair *pair)
 {
     for (uint32_t k = 0; k < 2; k++) {
@@ -129,7 +149,7 @@ static void turn(struct pair *pair)
         struct region *region = &pair->regions[k];
         hr_caps_tick(region->caps, pair->now, &region->outbox);
         while (hr_outbox_next(&region->outbox, &letter)) {
-            region->letters++;
+            count_records(region, letter.body);
             if (!pair->is_cut) {
                 assert_int_equal(hr_caps_receive(pair->regions[1 - k].caps, k + 1, letter.body, pair->now), HR_OK);
             }
@@ -207,6 +227,41 @@ static void a_hot_region_borrows_all_but_the_reserve(void **state)
     stop(&pair);
 }
 
+static void a_raise_needs_no_answer_and_a_recall_does(void **state)
+{
+    struct pair pair;
+    (void)state;
+    begin_rate(&pair, 1000, 1000);
+    (void)spend(&pair, 4, 150);
+    assert_int_equal(mint(&pair, 0), 900);
+    assert_int_equal(pair.regions[0].answers, 0);
+    assert_true(pair.regions[0].records > 0);
+    struct hr_cap_limit less = rate_limit(400, 1000);
+    assert_int_equal(hr_caps_configure(pair.regions[1].caps, 2, &less, 1, pair.now), HR_OK);
+    (void)spend(&pair, 10, 150);
+    assert_int_equal(mint(&pair, 0) + mint(&pair, 1), 500 + 200); /* what it lent has come down */
+    stop(&pair);
+}
+
+static void a_counter_is_introduced_again_where_it_was_forgotten(void **state)
+{
+    struct pair pair;
+    (void)state;
+    begin_rate(&pair, 1000, 1000);
+    (void)spend(&pair, 20, 150);
+    uint32_t introductions = pair.regions[0].introductions;
+    assert_true(introductions > 0 && introductions < pair.regions[0].records);
+    hr_caps_disown(pair.regions[1].caps, 0);
+    hr_caps_own(pair.regions[1].caps, 0, pair.now, false, 9);
+    assert_int_equal(hr_caps_hot_count(pair.regions[1].caps), 0);
+    (void)spend(&pair, 20, 80);
+    assert_int_equal(hr_caps_hot_count(pair.regions[1].caps), 1);
+    assert_true(pair.regions[0].introductions > introductions);
+    (void)spend(&pair, 100, 150);
+    assert_int_equal(mint(&pair, 0), 900);
+    stop(&pair);
+}
+
 static void what_was_lent_comes_home_when_the_link_is_cut(void **state)
 {
     struct pair pair;
@@ -278,6 +333,28 @@ static void a_burst_of_one_token_is_held_by_one_region_only(void **state)
         assert_true(held <= 1);
     }
     assert_int_equal(pair.regions[0].share.price.cap, pair.limit.lend.token); /* and it is the one that asks */
+    stop(&pair);
+}
+
+/* The home mints alone, and has nothing asked of it: all that comes in there is spent in the other region. */
+static void of_few_tokens_that_come_slowly_none_is_lost(void **state)
+{
+    static const uint32_t weights[] = {1, 3};
+    struct pair pair = {.limit = weighted_limit(1, 7, weights)};
+    (void)state;
+    assert_true(pair.limit.lend.mints_at_home);
+    start_both(&pair);
+    assert_int_equal(hr_caps_touch(pair.regions[0].caps, ID, LIMIT, pair.now), HR_OK);
+    assert_int_equal(hr_caps_touch(pair.regions[1].caps, ID, LIMIT, pair.now), HR_OK);
+    assert_int_equal(mint(&pair, 1), 1);
+    uint64_t admitted = 0;
+    for (int i = 0; i < 60; i++) {
+        admitted += spend(&pair, 10, 10);
+        int64_t held = pair.regions[0].share.price.cap + pair.regions[1].share.price.cap;
+        assert_true(held <= pair.limit.lend.depth);
+        assert_int_equal(mint(&pair, 0), 0);
+    }
+    assert_in_range(admitted, 60 + 7 - 2, 60 + 7);
     stop(&pair);
 }
 
@@ -422,10 +499,13 @@ int main(void)
         cmocka_unit_test(a_new_counter_has_its_home_and_is_full),
         cmocka_unit_test(a_cold_counter_sends_nothing_and_is_let_go),
         cmocka_unit_test(a_hot_region_borrows_all_but_the_reserve),
+        cmocka_unit_test(a_raise_needs_no_answer_and_a_recall_does),
+        cmocka_unit_test(a_counter_is_introduced_again_where_it_was_forgotten),
         cmocka_unit_test(what_was_lent_comes_home_when_the_link_is_cut),
         cmocka_unit_test(a_lender_that_restarts_alone_mints_its_reserve_until_its_loans_have_lapsed),
         cmocka_unit_test(a_lender_without_its_seat_renews_and_lends_nothing),
         cmocka_unit_test(a_burst_of_one_token_is_held_by_one_region_only),
+        cmocka_unit_test(of_few_tokens_that_come_slowly_none_is_lost),
         cmocka_unit_test(a_cut_of_the_rate_holds_before_a_raise_elsewhere),
         cmocka_unit_test(a_quota_goes_where_it_is_asked_for_all_but_the_reserve),
         cmocka_unit_test(a_lender_without_its_seat_gives_no_units),

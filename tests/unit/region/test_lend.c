@@ -23,15 +23,18 @@ static void homes_add_up_to_exactly_the_rate_and_the_burst(void **state)
 {
     static const struct {
         uint64_t rate, period_ns, burst;
-        bool is_pooled;
+        bool is_pooled, mints_at_home;
     } rows[] = {
-        {1, HR_PERIOD_NS_MAX, 1, true},
-        {1, 1000000000, 15, true},
-        {1, 1000000000, 16, false},
-        {1000, 1000000000, 1000, false},
-        {UINT64_C(1000000000), 1000000000, UINT64_C(1000000000), false},
-        {HR_COST_MAX, 1, HR_COST_MAX, false},
-        {HR_COST_MAX, HR_PERIOD_NS_MAX, 1, true},
+        {1, HR_PERIOD_NS_MAX, 1, true, false},
+        {1, 1000000000, 3, true, false},
+        {1, 1000000000, 4, true, true},
+        {16, 1000000000, 15, true, false},
+        {1, 1000000000, 15, true, true},
+        {1, 1000000000, 16, false, false},
+        {1000, 1000000000, 1000, false, false},
+        {UINT64_C(1000000000), 1000000000, UINT64_C(1000000000), false, false},
+        {HR_COST_MAX, 1, HR_COST_MAX, false, false},
+        {HR_COST_MAX, HR_PERIOD_NS_MAX, 1, true, false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -44,7 +47,8 @@ static void homes_add_up_to_exactly_the_rate_and_the_burst(void **state)
                 rate += homes.rate[k];
                 depth += homes.depth[k];
             }
-            if (rate != rule.rate || depth != rule.depth || rule.is_pooled != rows[i].is_pooled) {
+            if (rate != rule.rate || depth != rule.depth || rule.is_pooled != rows[i].is_pooled ||
+                rule.mints_at_home != rows[i].mints_at_home) {
                 fail_msg("row %zu, hash %llu", i, (unsigned long long)hash);
             }
         }
