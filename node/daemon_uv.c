@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
@@ -33,6 +34,15 @@
 #define TIDY_BYTES 16384
 #define CLOCK_BYTES 256
 
+/* A store that has failed is well again when it has taken everything for so long: a full disk may take one batch and
+ * not the next. */
+#define STORE_CALM_NS (10 * HR_NS_PER_S)
+
+/* Descriptors that no client gets: those of the store, of http and of the threads; in a cluster, of the ways to and
+ * from each member too. */
+#define DESCRIPTORS_ALONE 128U
+#define DESCRIPTORS_CLUSTER (DESCRIPTORS_ALONE + 2U * HR_MEMBERS_MAX)
+
 struct daemon {
     const struct hr_node_config *config;
     bool is_dev;
@@ -45,6 +55,8 @@ struct daemon {
     struct hr_hash_key secret;
     struct hr_store_watch watch;
     struct hr_store *store;
+    bool is_store_failing; /* as the log was told; the store's thread has these two */
+    hr_ns store_failed;    /* when it did last */
     struct hr_core_draft draft;
     uint64_t life;
     struct hr_core *core;
@@ -69,11 +81,29 @@ static void log_event(const struct daemon *daemon, enum hr_log_level level, cons
 /* --- the store --- */
 
 /* On the store's thread. */
+static void tell_of_store(struct daemon *daemon, enum hr_err err)
+{
+    hr_ns now = hr_clock_steady();
+    if (err == HR_OK && daemon->is_store_failing && now - daemon->store_failed >= STORE_CALM_NS) {
+        daemon->is_store_failing = false;
+        log_event(daemon, HR_LOG_INFO, "store_recovered", 0, NULL);
+    }
+    if (err != HR_OK && !daemon->is_store_failing) {
+        daemon->is_store_failing = true;
+        log_event(daemon, HR_LOG_ERROR, "store_failing",
+                  HR_LOG_FIELDS(hr_log_text("what", hr_span_of("what is spent is not stored")),
+                                hr_log_text("why", hr_span_of(hr_err_text(err)))));
+    }
+    daemon->store_failed = err != HR_OK ? now : daemon->store_failed;
+}
+
+/* On the store's thread. */
 static void store_done(void *user, const struct hr_store_result *results, size_t count)
 {
     struct daemon *daemon = user;
     for (size_t i = 0; i < count; i++) {
         hr_store_watch_result(&daemon->watch, &results[i]);
+        tell_of_store(daemon, results[i].err);
         if (results[i].ticket < HR_CONTROL_TICKETS && daemon->worker != NULL) {
             hr_worker_persisted(daemon->worker, &results[i]);
         }
@@ -109,9 +139,29 @@ static bool open_store(struct daemon *daemon, struct hr_problem *problem)
     if (hr_store_lmdb_open(&options, &daemon->store, &store_problem) == HR_OK) {
         return true;
     }
-    hr_problem_what(problem, "%s", store_problem.text);
+    size_t prefix = strlen(path) + strlen(": "); /* it begins with the folder, which we say behind it */
+    bool is_cut = strlen(store_problem.text) > prefix && strncmp(store_problem.text, path, strlen(path)) == 0;
+    hr_problem_what(problem, "%s", store_problem.text + (is_cut ? prefix : 0));
     hr_problem_where(problem, "%s", path);
     return false;
+}
+
+/* A store is of use under the secret alone that it was written under: one made anew would find no counter in it, and
+ * start all of them afresh. */
+static bool take_secret(struct daemon *daemon, struct hr_problem *problem)
+{
+    char store[HR_CONFIG_PATH_BYTES_MAX + 16], secret[HR_CONFIG_PATH_BYTES_MAX + 16];
+    if (daemon->config->secret_file[0] != '\0') {
+        return hr_secret_read(daemon->config->secret_file, &daemon->secret, problem);
+    }
+    (void)snprintf(store, sizeof(store), "%s/store/data.mdb", daemon->data);
+    (void)snprintf(secret, sizeof(secret), "%s/secret", daemon->data);
+    if (access(store, F_OK) == 0 && access(secret, F_OK) != 0 && errno == ENOENT) {
+        hr_problem_what(problem, "the store is there, but the secret that its counters are named under is gone");
+        hr_problem_where(problem, "%s", secret);
+        return false;
+    }
+    return hr_secret_keep(daemon->data, &daemon->secret, problem);
 }
 
 /* --- what was kept --- */
@@ -360,8 +410,7 @@ static bool prepare(struct daemon *daemon, struct hr_problem *problem)
     const struct hr_node_config *config = daemon->config;
     struct restoring restoring = {.daemon = daemon};
     hr_batch_init(&restoring.tidy, restoring.memory, sizeof(restoring.memory) - CLOCK_BYTES);
-    bool has_secret = config->secret_file[0] != '\0' ? hr_secret_read(config->secret_file, &daemon->secret, problem)
-                                                     : hr_secret_keep(daemon->data, &daemon->secret, problem);
+    bool has_secret = take_secret(daemon, problem);
     daemon->control.catalog =
         has_secret ? hr_catalog_new(config->limits[0] == '\0' ? NULL : config->limits, problem) : NULL;
     if (daemon->control.catalog == NULL || !open_store(daemon, problem) ||
@@ -472,6 +521,29 @@ static struct hr_gossip_config gossip_config(const struct daemon *daemon)
     };
 }
 
+/* How many clients there may be at a time. A process has 1,024 descriptors, as a rule, unless it asks for more. Where
+ * it may not have enough, the clients are fewer: else they could take the store's, and cut the node off from the
+ * others. */
+static uint32_t clients_max(const struct daemon *daemon)
+{
+    uint32_t clients = daemon->config->connections_max;
+    rlim_t own = daemon->draft.core.is_alone ? DESCRIPTORS_ALONE : DESCRIPTORS_CLUSTER, wanted = own + clients;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+        return clients;
+    }
+    rlim_t half = limit.rlim_cur / 2 + 1, fewer = limit.rlim_cur > half + own ? limit.rlim_cur - own : half;
+    clients = fewer < clients ? (uint32_t)fewer : clients;
+    log_event(daemon, HR_LOG_WARN, "few_descriptors",
+              HR_LOG_FIELDS(hr_log_uint("descriptors", limit.rlim_cur), hr_log_uint("wanted", wanted),
+                            hr_log_uint("connections", clients)));
+    return clients;
+}
+
 static bool open_worker(struct daemon *daemon, struct hr_problem *problem)
 {
     const struct hr_worker_config config = {
@@ -481,7 +553,7 @@ static bool open_worker(struct daemon *daemon, struct hr_problem *problem)
         .store = daemon->store,
         .listen = daemon->config->listen.rpc,
         .gossip = gossip_config(daemon),
-        .connections_max = daemon->config->connections_max,
+        .connections_max = clients_max(daemon),
         .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX, .in_flight_max = daemon->config->in_flight_max},
         .control = hr_control_answer,
         .turn = turn,
@@ -632,6 +704,10 @@ bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *r
     daemon->control.store = daemon->store;
     is_done = is_done && serve(daemon, ret_problem);
     close_all(daemon);
+    if (is_done && daemon->watch.last != HR_OK) {
+        log_event(daemon, HR_LOG_ERROR, "not_saved",
+                  HR_LOG_FIELDS(hr_log_text("why", hr_span_of(hr_err_text(daemon->watch.last)))));
+    }
     uv_mutex_destroy(&daemon->watch.mutex);
     if (uv_loop_close(&daemon->loop) != 0) {
         log_event(daemon, HR_LOG_ERROR, "handles_left_open", 0, NULL);

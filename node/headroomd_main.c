@@ -26,66 +26,52 @@ struct arguments {
     bool is_dev;
 };
 
-static int fail(const struct hr_problem *problem)
+/* An option with an empty value is a script whose variable was not set: it does not mean the default. */
+static bool take(const char **place, const char *option, const char *value, int *ret_exit)
 {
-    (void)fprintf(stderr, "headroomd: %s (%s)\n", problem->what, problem->where);
-    return HR_EXIT_INVALID;
+    if (value[0] == '\0') {
+        *ret_exit = hr_cmd_usage("", "the value of %s is empty", option);
+        return false;
+    }
+    *place = value;
+    return true;
 }
 
-static int usage(const char *what)
+enum option_code { CONFIG = HR_OPTION_OWN, DEV, DATA, LIMITS, RPC, HTTP };
+
+static bool take_option(int option, struct arguments *arguments, int *ret_exit)
 {
-    struct hr_problem problem;
-    hr_problem_what(&problem, "%s", what);
-    hr_problem_where(&problem, "see headroomd --help");
-    return fail(&problem);
+    switch (option) {
+    case CONFIG:
+        return take(&arguments->config, "--config", optarg, ret_exit);
+    case DEV:
+        return arguments->is_dev = true;
+    case DATA:
+        return take(&arguments->data, "--data", optarg, ret_exit);
+    case LIMITS:
+        return take(&arguments->limits, "--limits", optarg, ret_exit);
+    case RPC:
+        return take(&arguments->rpc, "--rpc", optarg, ret_exit);
+    case HTTP:
+        return take(&arguments->http, "--http", optarg, ret_exit);
+    default:
+        return false; /* HR_OPTION_EXIT, which has set *ret_exit */
+    }
 }
 
 /* False: *ret_exit is to be returned. */
 static bool read_arguments(int argc, char **argv, struct arguments *ret_arguments, int *ret_exit)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"dev", no_argument, NULL, 'd'},
-        {"data", required_argument, NULL, 'D'},
-        {"limits", required_argument, NULL, 'l'},
-        {"rpc", required_argument, NULL, 'r'},
-        {"http", required_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
-        {0},
-    };
+    static const struct option options[] = {{"config", required_argument, NULL, CONFIG},
+                                            {"dev", no_argument, NULL, DEV},
+                                            {"data", required_argument, NULL, DATA},
+                                            {"limits", required_argument, NULL, LIMITS},
+                                            {"rpc", required_argument, NULL, RPC},
+                                            {"http", required_argument, NULL, HTTP},
+                                            HR_OPTIONS_COMMON};
     int option;
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-        switch (option) {
-        case 'c':
-            ret_arguments->config = optarg;
-            break;
-        case 'd':
-            ret_arguments->is_dev = true;
-            break;
-        case 'D':
-            ret_arguments->data = optarg;
-            break;
-        case 'l':
-            ret_arguments->limits = optarg;
-            break;
-        case 'r':
-            ret_arguments->rpc = optarg;
-            break;
-        case 'H':
-            ret_arguments->http = optarg;
-            break;
-        case 'h':
-            (void)fputs(help, stdout);
-            *ret_exit = HR_EXIT_DONE;
-            return false;
-        case 'v':
-            (void)printf("headroomd %s\n", hr_cmd_version_text());
-            *ret_exit = HR_EXIT_DONE;
-            return false;
-        default:
-            *ret_exit = usage(option == ':' ? "an option needs a value" : "unknown option");
+    while ((option = hr_cmd_option(argc, argv, options, help, ret_exit)) != HR_OPTION_END) {
+        if (!take_option(option, ret_arguments, ret_exit)) {
             return false;
         }
     }
@@ -131,27 +117,31 @@ static bool configure(const struct arguments *arguments, struct hr_node_config *
 int main(int argc, char **argv)
 {
     static struct hr_node_config config;
+    static char no_command[] = "";
     struct arguments arguments = {0};
     struct hr_problem problem = {"", ""};
     int status = HR_EXIT_DONE;
-    (void)signal(SIGPIPE, SIG_IGN); /* a peer that went away is a failed write */
-    (void)signal(SIGHUP, SIG_IGN);  /* until there are limits to read again */
+    hr_cmd_begin("headroomd");
+    (void)signal(SIGHUP, SIG_IGN); /* until there are limits to read again */
+    if (argc > 0) {
+        argv[0] = no_command; /* as which its help and its options are asked for */
+    }
     if (!read_arguments(argc, argv, &arguments, &status)) {
         return status;
     }
     if (optind < argc) {
-        return usage("an argument that is no option");
+        return hr_cmd_usage("", "an argument that is no option: %s", argv[optind]);
     }
     if (arguments.is_dev == (arguments.config != NULL)) {
-        return usage("either --config FILE or --dev");
+        return hr_cmd_usage("", "either --config FILE or --dev");
     }
     bool has_dev_option = arguments.data || arguments.limits || arguments.rpc || arguments.http;
     if (!arguments.is_dev && has_dev_option) {
-        return usage("--data, --limits, --rpc and --http go with --dev; the node file says them else");
+        return hr_cmd_usage("", "--data, --limits, --rpc and --http go with --dev; the node file says them else");
     }
     if (!configure(&arguments, &config, &problem)) {
-        return fail(&problem);
+        return hr_cmd_fail(&problem);
     }
     const struct hr_daemon_options options = {.config = &config, .is_dev = arguments.is_dev};
-    return hr_daemon_run(&options, &problem) ? HR_EXIT_DONE : fail(&problem);
+    return hr_daemon_run(&options, &problem) ? HR_EXIT_DONE : hr_cmd_fail(&problem);
 }

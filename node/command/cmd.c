@@ -1,9 +1,11 @@
 #include "node/command/cmd.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Whose commands these are: set once, at the start of main. */
 static const char *program_name = "headroom";
@@ -117,10 +119,21 @@ static int run(const struct hr_program *program, int argc, char **argv)
     return hr_cmd_usage("", "unknown %s %s", name[0] == '-' ? "option" : "command", name);
 }
 
+void hr_cmd_begin(const char *program)
+{
+    program_name = program;
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1) {
+            /* The lowest that is free is this one. It is not to be used, so it is opened the wrong way round. */
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        }
+    }
+}
+
 int hr_program_run(const struct hr_program *program, int argc, char **argv)
 {
-    program_name = program->name;
-    (void)signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write, told in words */
+    hr_cmd_begin(program->name);
     int status = run(program, argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         const struct hr_problem problem = {"cannot write the output", "standard output"};

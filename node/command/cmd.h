@@ -50,7 +50,12 @@ struct hr_program {
     size_t command_count;
 };
 
-/* Runs the command that argv[1] names; for main. Messages then begin with the program's name. */
+/* To be called first of all in main. Messages then begin with the program's name. A standard stream that the caller
+ * has closed stays closed: it would become the next file or socket that is opened, which would get what is printed, and
+ * which libuv refuses to close. A write to a reader that went away fails, instead of ending the process. */
+void hr_cmd_begin(const char *program);
+
+/* Begins, and runs the command that argv[1] names; for main. */
 int hr_program_run(const struct hr_program *program, int argc, char **argv);
 
 /* Prints `PROGRAM: WHAT (WHERE)`, or without the parentheses where WHERE is empty. HR_EXIT_INVALID. */

@@ -16,7 +16,7 @@
 #include "node/config_yaml.h"
 #include "node/problem.h"
 
-#define HR_LOCAL_REGIONS_MAX 16
+#define HR_LOCAL_REGIONS_MAX HR_REGIONS_MAX
 #define HR_LOCAL_NODES_MAX 64 /* of all regions together */
 
 struct hr_local_node {

@@ -189,7 +189,7 @@ class Local(cli.Case):
             ("a region's name must be 1 to 61 of a-z, 0-9 and \"-\", not \"EU\" (--regions)", "--regions", "EU"),
             ("a region's name must be 1 to 61 of a-z, 0-9 and \"-\", not \"\" (--regions)", "--regions", "eu,"),
             ("each region must have a name of its own, not \"eu\" (--regions)", "--regions", "eu,us,eu"),
-            ("at most 16 regions (--regions)", "--regions", ",".join(f"r{i}" for i in range(17))),
+            ("at most 8 regions (--regions)", "--regions", ",".join(f"r{i}" for i in range(9))),
             ("--nodes must be a whole number from 1 to 64 (see headroom local --help)", "--nodes", "0"),
             ("from 1 to 32 nodes in each of 2 regions (--nodes)", "--regions", "eu,us", "--nodes", "33"),
             ("a limit needs \"algorithm\" (bad.yaml:1:10)", "--limits", "bad.yaml"),
