@@ -31,6 +31,8 @@
     X(HOLD_TWICE, "hold-twice", "a hold that is asked for again is taken again")                       \
     X(COMMIT_GIVES, "commit-gives", "a hold that is committed is given back")                          \
     X(SETTLE_LOST, "settle-lost", "a hold is said to be settled, and is not")                          \
+    X(SILENCE_WAITS, "silence-waits", "a node that does not answer is waited for without end")         \
+    X(SHARE_FREE, "share-free", "what a node decides alone charges nothing")                           \
     X(FACT_OLDER, "fact-older", "of two versions of a fact the older holds")                           \
     X(NEVER_REFUTES, "never-refutes", "a node does not deny that it is dead")                          \
     X(CAP_WHOLE, "cap-whole", "each region takes the whole of a global cap for its own")               \

@@ -52,8 +52,8 @@ struct ring {
     uint32_t first, count, room; /* a power of two */
 };
 
-/* The cost of a request that an owner may have been sent, and that nobody waits for any more. A delayed or clogged link
- * may bring it there much later, and it is decided then, whatever its first node has made of it. */
+/* The cost of a client's request that nobody waits for any more. A delayed or clogged link may bring it to its node
+ * much later, and it is decided then. */
 struct late {
     const struct hr_shape *shape;
 };
@@ -378,7 +378,7 @@ static enum hr_err settle_late(struct hr_bounds *bounds, struct region *region, 
     return err;
 }
 
-/* An owner may hear of it yet. HR_E_MEMORY. */
+/* A node may hear of it yet. HR_E_MEMORY. */
 static enum hr_err expect_late(struct hr_bounds *bounds, const struct hr_bounds_query *query)
 {
     struct region *region = &bounds->regions[query->region];
@@ -726,7 +726,10 @@ static enum hr_err allowed(struct hr_bounds *bounds, const struct hr_bounds_quer
         err = told->degraded ? admitted_alone(bounds, query, touch) : admitted(bounds, query, touch, lease);
         err = err != HR_OK ? err : charge_high(bounds, region, touch, query->shape->cost, query->at, lease);
     }
-    return err == HR_OK && told->degraded ? expect_late(bounds, query) : err;
+    /* A node that went on without the owner's answer may have had the request decided again, by another owner; but it
+     * has told of that now, and nobody decides it any more. */
+    bool may_be_twice = told->degraded && query->shape->touch_count > 1;
+    return err == HR_OK && may_be_twice ? charge_all_high(bounds, region, query->shape, query->at) : err;
 }
 
 /* Had this counter room for so much, at any time since the request was sent? */

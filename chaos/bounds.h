@@ -5,10 +5,10 @@
  *   low   what was surely spent: by requests that were answered "allowed", each as early as can be, on a clock 1000 ppm
  *         too fast. What is admitted beyond it is a violation.
  *   high  what may have been spent: by each request that was not surely denied, as late as can be, on a clock as much
- *         too slow. A denial though that left room is a violation, and so is a look that finds less. What nobody waits
- *         for any more may come to an owner seconds later, where links are slow, and be charged there although the
- *         node that sent it has decided it too: until all faults are over it counts twice, and then as if the second
- *         time had come last of all.
+ *         too slow. A denial though that left room is a violation, and so is a look that finds less. A client's
+ *         request that nobody waits for any more may come to a node seconds later, where links are slow, and be charged
+ *         then: until all faults are over it counts, and then as if it had come last of all. What one node sends to
+ *         another has no such grace; but a degraded request over several counters counts twice, at once.
  *
  * A bucket's low bound: of the charges since it was untouched none was decided more than L before its answer came, so
  * whatever they sum up to by their answers, they were decided within a time that is L longer. Windows that nodes with

@@ -417,8 +417,9 @@ static void deinit(struct hr_sim *sim)
 static void on_audit(struct hr_sim *sim, uint32_t node, enum hr_check check)
 {
     hr_sim_audit(sim, node, check, check == HR_CHECK_HEALS ? AUDIT_SHAPES_LAST : AUDIT_SHAPES);
-    if (check == HR_CHECK_DENIES) {
-        hr_sim_put(sim, sim->at + (sim->bounds == NULL ? AUDIT_NS : AUDIT_CLUSTER_NS), HR_SIM_AUDIT, node, check);
+    hr_ns next = sim->at + (sim->bounds == NULL ? AUDIT_NS : AUDIT_CLUSTER_NS);
+    if (check == HR_CHECK_DENIES && next < sim->options->lasts_ns - LAST_AUDIT_NS) { /* the last is to be answered */
+        hr_sim_put(sim, next, HR_SIM_AUDIT, node, check);
     }
 }
 

@@ -76,26 +76,20 @@ void hr_sim_watch_region(struct hr_sim *sim, uint32_t region)
 
 /* --- owners --- */
 
-static bool answers_for(const struct hr_sim *sim, uint32_t node, uint32_t partition)
-{
-    const struct hr_sim_member *member = &sim->members[node];
-    uint32_t other;
-    return hr_sim_node_is_up(&member->node) &&
-           hr_tenure_standing(hr_core_tenure(core_of(sim, node)), partition, hr_sim_now(sim, member).steady, &other) ==
-               HR_STANDING_MINE;
-}
-
 /* The first partition for which there are fewer or more than one; HR_PARTITIONS: none. */
 static uint32_t find_owners(const struct hr_sim *sim, uint32_t region, bool wants_some, uint32_t *ret_owners)
 {
+    uint8_t owners[HR_PARTITIONS] = {0};
     uint32_t nodes = sim->options->shape.nodes;
-    for (uint32_t partition = 0; partition < HR_PARTITIONS; partition++) {
-        uint32_t owners = 0;
-        for (uint32_t i = region * nodes; i < (region + 1) * nodes; i++) {
-            owners += answers_for(sim, i, partition);
+    for (uint32_t i = region * nodes; i < (region + 1) * nodes; i++) {
+        const struct hr_sim_member *member = &sim->members[i];
+        if (hr_sim_node_is_up(&member->node)) {
+            hr_tenure_add_mine(hr_core_tenure(core_of(sim, i)), hr_sim_now(sim, member).steady, owners);
         }
-        if (owners > 1 || (wants_some && owners == 0)) {
-            *ret_owners = owners;
+    }
+    for (uint32_t partition = 0; partition < HR_PARTITIONS; partition++) {
+        if (owners[partition] > 1 || (wants_some && owners[partition] == 0)) {
+            *ret_owners = owners[partition];
             return partition;
         }
     }
@@ -309,6 +303,9 @@ void hr_sim_check_healed(struct hr_sim *sim)
             check_members(sim, i, true);
             check_facts(sim, i);
         }
+        uint32_t jobs = hr_router_job_count(hr_core_router(core_of(sim, i)));
+        hr_checker_note(sim->checker, HR_CHECK_QUEUES, jobs == 0, sim->at, "%s still has %u requests under way",
+                        sim->members[i].name, jobs);
         uint32_t holds = hr_holds_open_count(hr_core_holds(core_of(sim, i)));
         hr_checker_note(sim->checker, HR_CHECK_HOLDS, holds == 0, sim->at, "%s has %u holds open", sim->members[i].name,
                         holds);

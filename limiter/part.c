@@ -1,5 +1,6 @@
 #include "limiter/part.h"
 
+#include "base/defect.h"
 #include "base/u128.h"
 #include "limiter/limiter_state.h"
 
@@ -132,6 +133,13 @@ enum hr_err hr_limiter_take_part(struct hr_limiter *limiter, const struct hr_req
     *ret_taken_count = 0;
     enum hr_err err = touch_part(limiter, request, part);
     return err != HR_OK ? err : take_touched(limiter, request, now, ret_decision, ret_taken, ret_taken_count);
+}
+
+enum hr_err hr_limiter_take_part_again(struct hr_limiter *limiter, const struct hr_request *request, struct hr_now now,
+                                       struct hr_decision *ret_decision, struct hr_taken *ret_taken,
+                                       uint32_t *ret_taken_count)
+{
+    return take_touched(limiter, request, now, ret_decision, ret_taken, ret_taken_count);
 }
 
 enum hr_err hr_limiter_refund_part(struct hr_limiter *limiter, const struct hr_request *request,
@@ -300,5 +308,10 @@ enum hr_err hr_limiter_take_share(struct hr_limiter *limiter, const struct hr_re
     touched->version = &limiter->versions.versions[number];
     touched->id = hr_keyed_hash(&share_key, &touch->counter, sizeof(touch->counter));
     limiter->match.count = 1;
+    if (hr_defect(SHARE_FREE)) {
+        struct hr_request look = *request;
+        look.peek = true;
+        return take_touched(limiter, &look, now, ret_decision, ret_taken, ret_taken_count);
+    }
     return take_touched(limiter, request, now, ret_decision, ret_taken, ret_taken_count);
 }

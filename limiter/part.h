@@ -62,6 +62,12 @@ HR_MUST enum hr_err hr_limiter_take_part(struct hr_limiter *limiter, const struc
                                          struct hr_counters part, struct hr_now now, struct hr_decision *ret_decision,
                                          struct hr_taken *ret_taken, uint32_t *ret_taken_count);
 
+/* The same request and counters once more, with another cost or no longer as a peek: requires that nothing of the
+ * limiter was called since take_part, which succeeded. They are not looked for again. */
+HR_MUST enum hr_err hr_limiter_take_part_again(struct hr_limiter *limiter, const struct hr_request *request,
+                                               struct hr_now now, struct hr_decision *ret_decision,
+                                               struct hr_taken *ret_taken, uint32_t *ret_taken_count);
+
 /* Gives back what was taken and is not free yet. A counter whose rule has changed since keeps the charge. */
 void hr_limiter_give_back(struct hr_limiter *limiter, const struct hr_taken *taken, struct hr_now now);
 

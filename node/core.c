@@ -82,6 +82,13 @@ static struct hr_place place_of(const void *teller, uint32_t partition, hr_ns no
     return (struct hr_place){HR_PLACE_NOBODY, 0};
 }
 
+static struct hr_heard heard_of(const void *teller, uint64_t member, hr_ns now)
+{
+    const struct hr_core *core = teller;
+    (void)now;
+    return hr_tenure_heard(core->tenure, member);
+}
+
 /* --- what moves with a partition besides its counters (tenure.h) --- */
 
 static bool next_reply(void *user, uint32_t partition, uint64_t *cursor, struct hr_span *ret_reply)
@@ -123,11 +130,13 @@ static bool is_busy(void *user, uint32_t partition)
     return hr_holds_of_partition(core->holds, partition);
 }
 
-/* For a request that has waited for the store: its partition may have moved meanwhile. */
+/* For a request that has waited for the store: its partition may have moved meanwhile, or the node that asked may have
+ * gone on without it. */
 static bool is_here(void *user, const struct hr_call *call, struct hr_now now)
 {
     const struct hr_core *core = user;
-    return hr_router_is_here(core->router, call->method, call->params, now);
+    bool is_in_time = call->connection != ROUTED || hr_router_is_in_time(core->router, call->msgid, now.steady);
+    return is_in_time && hr_router_is_here(core->router, call->method, call->params, now);
 }
 
 static struct hr_swim_config swim_config(const struct hr_core_config *config)
@@ -237,7 +246,7 @@ static void lay_out_protocols(const struct hr_core_config *config, struct hr_cor
     const struct hr_envelope_config envelope = {
         &config->secret, config->cluster, hr_member_id(hr_span_of(config->self.region), hr_span_of(config->self.name)),
         config->self.incarnation};
-    const struct hr_places places = {place_of, core};
+    const struct hr_places places = {place_of, heard_of, core};
     const struct hr_holds_config holds = {
         .holds_max = calls / 4 + 1,
         .leads_max = calls / 8 + 1,
@@ -435,7 +444,7 @@ static bool claim(struct hr_core *core, const struct hr_local *local, struct hr_
     struct hr_id128 key;
     struct hr_reply reply;
     enum hr_reply_state state;
-    if (!reply_key(core, local->verb, local->params, &key)) {
+    if (!local->has_id || !reply_key(core, local->verb, local->params, &key)) {
         return true;
     }
     uint32_t bytes = local->verb == HR_HOLD_REFUND ? 0 : (uint32_t)HR_DECISION_BYTES_MAX;
@@ -447,7 +456,7 @@ static bool claim(struct hr_core *core, const struct hr_local *local, struct hr_
     if (state == HR_REPLY_KNOWN) {
         repeat(core, local, &reply);
     } else if (state == HR_REPLY_PENDING) {
-        hr_router_keep(core->router, local->job, now);
+        hr_router_keep(core->router, local->job, "the first request of its id is still being decided", now);
     }
     return state == HR_REPLY_NEW;
 }
@@ -456,7 +465,7 @@ static void settle_claim(struct hr_core *core, const struct hr_lead_done *done, 
                          hr_ns now)
 {
     struct hr_id128 key;
-    if (!reply_key(core, done->verb, done->params, &key)) {
+    if (!done->has_id || !reply_key(core, done->verb, done->params, &key)) {
         return;
     }
     answer = done->verb == HR_HOLD_REFUND ? HR_SPAN("") : answer;
@@ -475,12 +484,14 @@ static void lead_local(struct hr_core *core, const struct hr_local *local, struc
         .params = local->params,
         .deadline = local->deadline,
         .silent = local->silent,
+        .has_id = local->has_id,
+        .expires_at = local->expires_at,
     };
     if (!claim(core, local, now)) {
         return;
     }
     if (hr_holds_lead(core->holds, &request, now) != HR_OK) {
-        const struct hr_lead_done none = {.verb = local->verb, .params = local->params};
+        const struct hr_lead_done none = {.verb = local->verb, .has_id = local->has_id, .params = local->params};
         settle_claim(core, &none, false, HR_SPAN(""), now.steady);
         hr_router_fail(core->router, local->job, HR_CODE_RESOURCE_EXHAUSTED,
                        "too many requests over several nodes at a time");
@@ -502,6 +513,11 @@ static void count_led(struct hr_core *core, const struct hr_lead_done *done)
 static void answer_led(struct hr_core *core, const struct hr_lead_done *done, struct hr_now now)
 {
     struct hr_packer out = {.at = core->answer, .room = sizeof(core->answer)};
+    if (done->is_moving) {
+        settle_claim(core, done, false, HR_SPAN(""), now.steady);
+        hr_router_keep(core->router, done->job, "its counters are being moved", now);
+        return;
+    }
     count_led(core, done);
     if (done->is_fault) {
         settle_claim(core, done, false, HR_SPAN(""), now.steady);
@@ -582,15 +598,13 @@ void hr_core_prepare(struct hr_core *core, struct hr_call *calls, uint32_t count
 static bool is_for_shard(const struct hr_core *core, const struct hr_call *call, const struct hr_prepared *known,
                          struct hr_now now)
 {
-    if (known == NULL || hr_holds_open_count(core->holds) > 0) {
-        return hr_router_is_here(core->router, call->method, call->params, now);
-    }
-    for (uint32_t i = 0; i < known->count; i++) {
-        if (place_of(core, hr_place_partition(known->ids[i]), now.steady).kind != HR_PLACE_HERE) {
+    for (uint32_t i = 0; known != NULL && i < known->count; i++) {
+        bool is_here = place_of(core, hr_place_partition(known->ids[i]), now.steady).kind == HR_PLACE_HERE;
+        if (!is_here || hr_holds_has(core->holds, known->ids[i])) {
             return false;
         }
     }
-    return true;
+    return known != NULL || hr_router_is_here(core->router, call->method, call->params, now);
 }
 
 /* To where it can be decided. False: there is no room, and that is its answer. */
@@ -645,7 +659,7 @@ static bool take_answer(struct hr_core *core, const struct hr_call *call, struct
         return !is_let_go || !send_off(core, call, now, out);
     }
     if (is_let_go) {
-        hr_router_keep(core->router, call->msgid, now);
+        hr_router_keep(core->router, call->msgid, "its counters are being moved", now);
         return false;
     }
     hand_over(core, call->msgid, hr_packer_fits(out) ? hr_packer_bytes(out) : HR_SPAN(""));

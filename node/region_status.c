@@ -37,6 +37,7 @@ void hr_pack_region_status(const struct hr_core *core, struct hr_worker_traffic 
         {"calls_sent", router.sent},
         {"calls_received", router.received},
         {"calls_unanswered", router.silent},
+        {"calls_late", router.late},
         {"requests_kept", router.kept},
         {"requests_led", holds.led},
         {"requests_degraded", holds.degraded},

@@ -5,14 +5,19 @@ void hr_wire_begin(struct hr_le_writer *out)
     hr_le_write_u8(out, HR_CALL_WIRE_VERSION);
 }
 
-enum hr_err hr_wire_open(struct hr_span body, struct hr_le_reader *ret_in)
+static enum hr_err open_version(struct hr_span body, uint8_t version, struct hr_le_reader *ret_in)
 {
     *ret_in = hr_le_reader_of(body);
-    uint8_t version = hr_le_read_u8(ret_in);
+    uint8_t found = hr_le_read_u8(ret_in);
     if (ret_in->failed) {
         return HR_E_TRUNCATED;
     }
-    return version == HR_CALL_WIRE_VERSION ? HR_OK : HR_E_INVALID;
+    return found == version ? HR_OK : HR_E_INVALID;
+}
+
+enum hr_err hr_wire_open(struct hr_span body, struct hr_le_reader *ret_in)
+{
+    return open_version(body, HR_CALL_WIRE_VERSION, ret_in);
 }
 
 /* What reading one thing came to: `is_valid` says of each value that it is within its bounds. */
@@ -60,6 +65,33 @@ static struct hr_hold_key get_key(struct hr_le_reader *in)
 
 /* --- calls and answers --- */
 
+void hr_wire_begin_calls(struct hr_le_writer *out, struct hr_wire_age age)
+{
+    hr_wire_begin(out);
+    hr_le_write_i64(out, age.stamp);
+    hr_le_write_i64(out, age.ago_ns);
+}
+
+static bool is_time(hr_ns ns)
+{
+    return ns >= 0 && ns <= HR_TIME_NS_MAX;
+}
+
+enum hr_err hr_wire_open_calls(struct hr_span body, struct hr_le_reader *ret_in, struct hr_wire_age *ret_age)
+{
+    enum hr_err err = hr_wire_open(body, ret_in);
+    if (err != HR_OK) {
+        return err;
+    }
+    struct hr_wire_age age = {.stamp = hr_le_read_i64(ret_in)};
+    age.ago_ns = hr_le_read_i64(ret_in);
+    err = verdict(ret_in, is_time(age.stamp) && is_time(age.ago_ns));
+    if (err == HR_OK) {
+        *ret_age = age;
+    }
+    return err;
+}
+
 void hr_wire_put_call(struct hr_le_writer *out, const struct hr_wire_call *call)
 {
     hr_le_write_u64(out, call->id);
@@ -91,16 +123,16 @@ enum hr_err hr_wire_get_call(struct hr_le_reader *in, struct hr_wire_call *ret_c
 void hr_wire_put_answer(struct hr_le_writer *out, const struct hr_wire_answer *answer)
 {
     hr_le_write_u64(out, answer->id);
-    hr_le_write_u8(out, answer->is_fault);
+    hr_le_write_u8(out, (uint8_t)answer->verdict);
     put_text(out, answer->bytes);
 }
 
 enum hr_err hr_wire_get_answer(struct hr_le_reader *in, struct hr_wire_answer *ret_answer)
 {
     struct hr_wire_answer answer = {.id = hr_le_read_u64(in), .bytes = HR_SPAN("")};
-    uint8_t is_fault = hr_le_read_u8(in);
-    answer.is_fault = is_fault == 1;
-    bool is_valid = get_text(in, HR_CALL_ANSWER_BYTES_MAX, &answer.bytes) && is_fault <= 1;
+    uint8_t kind = hr_le_read_u8(in);
+    answer.verdict = (enum hr_call_verdict)kind;
+    bool is_valid = get_text(in, HR_CALL_ANSWER_BYTES_MAX, &answer.bytes) && kind <= HR_VERDICT_NOT_NOW;
     enum hr_err err = verdict(in, is_valid);
     if (err == HR_OK) {
         *ret_answer = answer;
@@ -112,7 +144,7 @@ enum hr_err hr_wire_get_answer(struct hr_le_reader *in, struct hr_wire_answer *r
 
 void hr_wire_put_hold(struct hr_le_writer *out, const struct hr_wire_hold *hold)
 {
-    hr_wire_begin(out);
+    hr_le_write_u8(out, HR_HOLD_WIRE_VERSION);
     put_key(out, hold->key);
     hr_le_write_u64(out, hold->priority);
     hr_le_write_u32(out, hold->left_us);
@@ -155,7 +187,7 @@ static bool get_counters(struct hr_le_reader *in, struct hr_wire_hold *hold)
 enum hr_err hr_wire_get_hold(struct hr_span body, struct hr_wire_hold *ret_hold)
 {
     struct hr_le_reader in;
-    enum hr_err err = hr_wire_open(body, &in);
+    enum hr_err err = open_version(body, HR_HOLD_WIRE_VERSION, &in);
     if (err != HR_OK) {
         return err;
     }
@@ -218,7 +250,7 @@ static bool get_row(struct hr_le_reader *in, struct hr_held_row *row)
 
 void hr_wire_put_held(struct hr_le_writer *out, const struct hr_wire_held *held)
 {
-    hr_wire_begin(out);
+    hr_le_write_u8(out, HR_HOLD_WIRE_VERSION);
     put_key(out, held->key);
     hr_le_write_u8(out, (uint8_t)held->result);
     hr_le_write_u8(out, (uint8_t)held->code);
@@ -246,7 +278,7 @@ static bool get_rows(struct hr_le_reader *in, struct hr_wire_held *held)
 enum hr_err hr_wire_get_held(struct hr_span body, struct hr_wire_held *ret_held)
 {
     struct hr_le_reader in;
-    enum hr_err err = hr_wire_open(body, &in);
+    enum hr_err err = open_version(body, HR_HOLD_WIRE_VERSION, &in);
     if (err != HR_OK) {
         return err;
     }
@@ -264,7 +296,7 @@ enum hr_err hr_wire_get_held(struct hr_span body, struct hr_wire_held *ret_held)
 
 static void put_word(struct hr_le_writer *out, struct hr_hold_key key, uint8_t word)
 {
-    hr_wire_begin(out);
+    hr_le_write_u8(out, HR_HOLD_WIRE_VERSION);
     put_key(out, key);
     hr_le_write_u8(out, word);
 }
@@ -272,7 +304,7 @@ static void put_word(struct hr_le_writer *out, struct hr_hold_key key, uint8_t w
 static enum hr_err get_word(struct hr_span body, uint8_t most, struct hr_hold_key *ret_key, uint8_t *ret_word)
 {
     struct hr_le_reader in;
-    enum hr_err err = hr_wire_open(body, &in);
+    enum hr_err err = open_version(body, HR_HOLD_WIRE_VERSION, &in);
     if (err != HR_OK) {
         return err;
     }

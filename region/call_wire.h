@@ -1,8 +1,9 @@
 /* Call wire: the bytes of the letters by which nodes of a region decide together (kinds HR_LETTER_CALL to
  * HR_LETTER_SETTLED). Integers are little-endian; each body begins with its version.
  *
- *   CALL     version u8, then calls:   id u64, origin u64, hops u8, method u8, left_us u32, params u32 + bytes
- *   ANSWER   version u8, then answers: id u64, is_fault u8, answer u32 + bytes
+ *   CALL     version u8, stamp i64, ago_ns i64, then
+ *            calls:   id u64, origin u64, hops u8, method u8, left_us u32, params u32 + bytes
+ *   ANSWER   version u8, then answers: id u64, verdict u8, answer u32 + bytes
  *   HOLD     version u8, lead u64, serial u64, priority u64, left_us u32, verb u8, owners u8 + u64 each,
  *            counters u8 + 16 bytes each, params u32 + bytes
  *   HELD     version u8, lead u64, serial u64, result u8, code u8, delay_ms u64, rows u8 + rows
@@ -22,12 +23,14 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/span.h"
+#include "base/units.h"
 #include "limiter/limit.h"
 #include "rpc/fault.h"
 #include "rpc/method.h"
 #include "storage/le.h"
 
-#define HR_CALL_WIRE_VERSION 1U
+#define HR_CALL_WIRE_VERSION 2U /* of calls and answers */
+#define HR_HOLD_WIRE_VERSION 1U /* of the others */
 
 /* Params of one request on its way: 32 attributes at their longest have room. */
 #define HR_CALL_PARAMS_BYTES_MAX 40960U
@@ -42,18 +45,31 @@
 /* Owners of the counters of one request. */
 #define HR_HOLD_OWNERS_MAX 32U
 
+/* How old the calls of a letter are, in terms of the receiver's clock: that showed `stamp` at least `ago_ns`, by the
+ * sender's, before the letter was written. */
+struct hr_wire_age {
+    hr_ns stamp, ago_ns;
+};
+
 struct hr_wire_call {
     uint64_t id;     /* the origin's, never used twice in its life */
     uint64_t origin; /* member who waits for the answer */
     uint8_t hops;    /* how often it was sent, 1 or more */
     enum hr_method method;
-    uint32_t left_us; /* until its deadline */
+    uint32_t left_us; /* until its deadline, when the letter was written */
     struct hr_span params;
+};
+
+/* On the wire: never renumbered. */
+enum hr_call_verdict {
+    HR_VERDICT_RESULT = 0,  /* bytes are MessagePack */
+    HR_VERDICT_FAULT = 1,   /* ... are the text `CODE: message` */
+    HR_VERDICT_NOT_NOW = 2, /* none: nothing was done, nor will be for this call; whoever waits may ask again */
 };
 
 struct hr_wire_answer {
     uint64_t id;
-    bool is_fault; /* bytes are the text `CODE: message`, else a result, as MessagePack */
+    enum hr_call_verdict verdict;
     struct hr_span bytes;
 };
 
@@ -134,9 +150,10 @@ struct hr_wire_settled {
 #define HR_CALL_HEAD_BYTES 26U
 #define HR_ANSWER_HEAD_BYTES 13U
 
-/* Writers fail (storage/le.h) where there is no room. The first value of a letter of calls or answers is its version:
- * hr_wire_begin. */
+/* Writers fail (storage/le.h) where there is no room. A letter of calls begins with hr_wire_begin_calls, one of answers
+ * with hr_wire_begin. */
 void hr_wire_begin(struct hr_le_writer *out);
+void hr_wire_begin_calls(struct hr_le_writer *out, struct hr_wire_age age);
 void hr_wire_put_call(struct hr_le_writer *out, const struct hr_wire_call *call);
 void hr_wire_put_answer(struct hr_le_writer *out, const struct hr_wire_answer *answer);
 void hr_wire_put_hold(struct hr_le_writer *out, const struct hr_wire_hold *hold);
@@ -145,8 +162,10 @@ void hr_wire_put_settle(struct hr_le_writer *out, const struct hr_wire_settle *s
 void hr_wire_put_settled(struct hr_le_writer *out, const struct hr_wire_settled *settled);
 
 /* HR_E_INVALID: another version. HR_E_TRUNCATED: it ends early. HR_E_CORRUPT: a value out of bounds, or bytes left
- * over. get_call and get_answer are called until the reader is at its end (hr_le_is_at_end), after hr_wire_open. */
+ * over. get_call and get_answer are called until the reader is at its end (hr_le_is_at_end), after hr_wire_open_calls
+ * and hr_wire_open. */
 HR_MUST enum hr_err hr_wire_open(struct hr_span body, struct hr_le_reader *ret_in);
+HR_MUST enum hr_err hr_wire_open_calls(struct hr_span body, struct hr_le_reader *ret_in, struct hr_wire_age *ret_age);
 HR_MUST enum hr_err hr_wire_get_call(struct hr_le_reader *in, struct hr_wire_call *ret_call);
 HR_MUST enum hr_err hr_wire_get_answer(struct hr_le_reader *in, struct hr_wire_answer *ret_answer);
 HR_MUST enum hr_err hr_wire_get_hold(struct hr_span body, struct hr_wire_hold *ret_hold);

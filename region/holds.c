@@ -224,6 +224,11 @@ bool hr_holds_are_in_the_way(const struct hr_holds *holds, const struct hr_touch
     return false;
 }
 
+bool hr_holds_has(const struct hr_holds *holds, struct hr_id128 counter)
+{
+    return holds->open_count > 0 && way_of(holds, counter, 0, 0) != WAY_FREE;
+}
+
 bool hr_holds_of_partition(const struct hr_holds *holds, uint32_t partition)
 {
     for (uint32_t i = 0; i < holds->active_holds.count; i++) {
@@ -268,10 +273,19 @@ static void answer(struct hr_holds *holds, struct hr_hold *hold, struct hr_now n
     }
 }
 
+/* An answer without rows. Where they would be is left as it is, for there is room for many. */
+static void begin_held(struct hr_holds *holds, enum hr_held_result result, enum hr_code code)
+{
+    holds->held.result = result;
+    holds->held.code = code;
+    holds->held.delay_ms = 0;
+    holds->held.row_count = 0;
+}
+
 static void answer_plainly(struct hr_holds *holds, struct hr_hold *hold, enum hr_held_result result, enum hr_code code,
                            struct hr_now now)
 {
-    holds->held = (struct hr_wire_held){.result = result, .code = code};
+    begin_held(holds, result, code);
     answer(holds, hold, now);
 }
 
@@ -300,7 +314,9 @@ static void answer_rows(struct hr_holds *holds, struct hr_hold *hold, enum hr_he
                         const struct hr_decision *after, struct hr_now now)
 {
     const struct hr_decision *before = &holds->before;
-    holds->held = (struct hr_wire_held){.result = result, .delay_ms = before->delay_ms, .row_count = before->row_count};
+    begin_held(holds, result, 0);
+    holds->held.delay_ms = before->delay_ms;
+    holds->held.row_count = before->row_count;
     for (uint32_t i = 0; i < before->row_count; i++) {
         fill_row(&before->rows[i], &after->rows[i], !holds->params.detail, &holds->held.rows[i]);
     }
@@ -379,15 +395,14 @@ static void open_hold(struct hr_holds *holds, struct hr_hold *hold, uint32_t tak
 
 static void take(struct hr_holds *holds, struct hr_hold *hold, struct hr_request *request, struct hr_now now)
 {
-    const struct hr_counters part = {holds->wire.counters, holds->wire.counter_count};
     uint32_t taken_count;
-    if (!has_links(&holds->taken, part.count)) {
+    if (!has_links(&holds->taken, holds->wire.counter_count)) {
         fail(holds, hold, HR_E_FULL, now);
         return;
     }
     request->serial = (*holds->config.request_serial)++;
     enum hr_err err =
-        hr_limiter_take_part(holds->config.limiter, request, part, now, &holds->after, holds->took, &taken_count);
+        hr_limiter_take_part_again(holds->config.limiter, request, now, &holds->after, holds->took, &taken_count);
     if (err != HR_OK) {
         fail(holds, hold, err, now);
         return;
@@ -496,7 +511,7 @@ static bool is_repeated(struct hr_holds *holds, struct hr_hold_key key, struct h
         return false;
     }
     if (settled >= HR_SETTLED_REFUND) {
-        holds->held = (struct hr_wire_held){.result = (enum hr_held_result)(settled - HR_SETTLED_REFUND)};
+        begin_held(holds, (enum hr_held_result)(settled - HR_SETTLED_REFUND), 0);
         (void)tell_lead(holds, key, now);
     }
     return true;
@@ -513,7 +528,7 @@ void hr_owner_hold(struct hr_holds *holds, uint64_t from, struct hr_span body, s
         if (hold != NULL) {
             free_hold(holds, hold);
         }
-        holds->held = (struct hr_wire_held){.result = HR_HELD_FAULT, .code = HR_CODE_RESOURCE_EXHAUSTED};
+        begin_held(holds, HR_HELD_FAULT, HR_CODE_RESOURCE_EXHAUSTED);
         (void)tell_lead(holds, holds->wire.key, now);
         return;
     }

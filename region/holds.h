@@ -53,15 +53,19 @@ struct hr_holds;
 struct hr_lead_request {
     uint64_t job; /* the caller's name for it */
     enum hr_hold_verb verb;
+    bool has_id;           /* comes back when it is done */
     struct hr_span params; /* of a check or a refund, valid */
     hr_ns deadline;
-    uint64_t silent; /* a member that did not answer lately and is not to be asked; 0: none */
+    uint64_t silent;  /* a member that did not answer lately and is not to be asked; 0: none */
+    hr_ns expires_at; /* whoever asked may have gone on without an answer: nothing is committed from then on */
 };
 
 struct hr_lead_done {
     uint64_t job;
     enum hr_hold_verb verb;
+    bool has_id;           /* as it was said */
     struct hr_span params; /* as they were lent: they may go now */
+    bool is_moving;        /* a counter is changing hands all the while; nothing was done, and it may be led again */
     bool is_fault;         /* code and words say why; else the rest holds */
     enum hr_code code;
     const char *words;
@@ -93,6 +97,9 @@ void hr_holds_receive(struct hr_holds *holds, uint64_t from, enum hr_letter_kind
 
 /* Would this request, which is denied now, perhaps fit were it not for another's hold? */
 bool hr_holds_are_in_the_way(const struct hr_holds *holds, const struct hr_touches *touches);
+
+/* Is there an unsettled hold on this counter? */
+bool hr_holds_has(const struct hr_holds *holds, struct hr_id128 counter);
 
 /* Are there unsettled holds on counters of this partition? It is handed over when there are none. */
 bool hr_holds_of_partition(const struct hr_holds *holds, uint32_t partition);

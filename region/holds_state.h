@@ -58,7 +58,7 @@ struct hr_hold {
  * A retry is another entry: the one before it is left to undo. */
 enum hr_lead_state { HR_LEAD_FREE, HR_LEAD_PAUSED, HR_LEAD_ASKING, HR_LEAD_COMMITTING, HR_LEAD_UNDOING };
 
-enum hr_lead_outcome { HR_LEAD_ALLOWED, HR_LEAD_DENIED, HR_LEAD_GIVEN, HR_LEAD_FAULT };
+enum hr_lead_outcome { HR_LEAD_ALLOWED, HR_LEAD_DENIED, HR_LEAD_GIVEN, HR_LEAD_FAULT, HR_LEAD_MOVING };
 
 struct hr_lead_owner {
     uint64_t member;
@@ -90,11 +90,11 @@ struct hr_lead {
     bool is_degraded, refunded;
     bool was_held_up; /* an attempt before met another's hold */
     int64_t delay_ms;
-    uint32_t shares; /* chain of what was taken of fair parts */
-    uint32_t owner_count, counter_count;
-    struct hr_lead_owner owners[HR_HOLD_OWNERS_MAX];
-    struct hr_lead_counter counters[HR_TOUCHED_MAX];
+    uint32_t shares;      /* chain of what was taken of fair parts */
     uint32_t next, place; /* of the free list; in `active` */
+    uint32_t owner_count, counter_count;
+    struct hr_lead_owner owners[HR_HOLD_OWNERS_MAX]; /* good up to their counts */
+    struct hr_lead_counter counters[HR_TOUCHED_MAX];
 };
 
 /* Open holds by a part of their counters' ids: most counters are in nobody's way, and that is seen at once. */

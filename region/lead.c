@@ -1,3 +1,4 @@
+#include <stddef.h>
 #include <string.h>
 
 #include "region/holds_state.h"
@@ -36,7 +37,9 @@ static struct hr_lead *new_lead(struct hr_holds *holds)
     }
     struct hr_lead *lead = &holds->leads[index];
     uint64_t generation = lead->generation + 1;
-    *lead = (struct hr_lead){.state = HR_LEAD_PAUSED, .generation = generation};
+    memset(lead, 0, offsetof(struct hr_lead, owners)); /* what is counted is written when it is */
+    lead->state = HR_LEAD_PAUSED;
+    lead->generation = generation;
     lead->key = (struct hr_hold_key){hr_holds_self(holds), generation * holds->lead_count + index};
     hr_active_add(&holds->active_leads, index, &lead->place);
     return lead;
@@ -354,6 +357,16 @@ static void commit(struct hr_holds *holds, struct hr_lead *lead, struct hr_now n
     }
 }
 
+static bool has_all_owners(const struct hr_lead *lead)
+{
+    for (uint32_t i = 0; i < lead->counter_count; i++) {
+        if (lead->counters[i].owner == HR_LEAD_NO_OWNER) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void conclude(struct hr_holds *holds, struct hr_lead *lead, struct hr_now now)
 {
     enum hr_code code = HR_CODE_UNAVAILABLE;
@@ -375,10 +388,12 @@ static void conclude(struct hr_holds *holds, struct hr_lead *lead, struct hr_now
         conclude_refund(holds, lead, now);
         return;
     }
-    bool admits = !has_result(lead, HR_HELD_NO, &code);
-    if (!look_up(holds, lead)) {
+    bool admits = !has_result(lead, HR_HELD_NO, &code), has_owners = has_all_owners(lead);
+    if (admits && now.steady >= lead->request.expires_at) {
+        fail(holds, lead, HR_CODE_UNAVAILABLE, "it took longer than the node that was asked waits", now);
+    } else if (!has_owners && !look_up(holds, lead)) {
         fail(holds, lead, HR_CODE_INTERNAL, "a request changed while it was decided", now);
-    } else if (decide_all_unavailable(holds, lead, admits, now) && admits) {
+    } else if ((has_owners || decide_all_unavailable(holds, lead, admits, now)) && admits) {
         commit(holds, lead, now);
     } else {
         tell(holds, lead, HR_LEAD_DENIED);
@@ -576,7 +591,8 @@ static void begin(struct hr_holds *holds, struct hr_lead *lead, struct hr_now no
         lead->owner_count = 0;
         lead->resume_at = now.steady + MOVING_AGAIN_NS;
         if (now.steady >= lead->request.deadline) {
-            fail(holds, lead, HR_CODE_UNAVAILABLE, "its counters are being moved", now);
+            tell(holds, lead, HR_LEAD_MOVING);
+            undo(holds, lead, now);
         }
         return;
     case SPLIT_TOO_MANY:
@@ -748,11 +764,21 @@ static void weigh_denial(const struct hr_row *row, struct hr_decision *decision)
     }
 }
 
+/* Without rows. Where they would be is left as it is, for there is room for many. */
+static void begin_decision(struct hr_decision *decision, bool is_taken)
+{
+    decision->allowed = is_taken;
+    decision->action = HR_DENY;
+    decision->decided_by = NULL;
+    decision->retry_after_ms = decision->delay_ms = 0;
+    decision->row_count = 0;
+}
+
 static void fill_decision(struct hr_holds *holds, const struct hr_lead *lead)
 {
     struct hr_decision *decision = &holds->after;
     bool is_taken = lead->outcome == HR_LEAD_ALLOWED;
-    *decision = (struct hr_decision){.allowed = is_taken, .action = HR_DENY};
+    begin_decision(decision, is_taken);
     for (uint32_t i = 0; i < holds->touches.count; i++) {
         const struct hr_touch *touch = &holds->touches.at[i];
         const struct hr_lead_counter *counter = find_counter(lead, touch->counter);
@@ -789,11 +815,14 @@ bool hr_holds_next_done(struct hr_holds *holds, struct hr_now now, struct hr_lea
     holds->queue_head = lead->next;
     holds->queue_tail = holds->queue_head == 0 ? 0 : holds->queue_tail;
     lead->is_queued = false;
-    bool is_fault = lead->outcome == HR_LEAD_FAULT || !look_up(holds, lead);
+    bool is_moving = lead->outcome == HR_LEAD_MOVING;
+    bool is_fault = !is_moving && (lead->outcome == HR_LEAD_FAULT || !look_up(holds, lead));
     *ret_done = (struct hr_lead_done){
         .job = lead->request.job,
         .verb = lead->request.verb,
+        .has_id = lead->request.has_id,
         .params = lead->request.params,
+        .is_moving = is_moving,
         .is_fault = is_fault,
         .code = lead->outcome == HR_LEAD_FAULT ? lead->code : HR_CODE_INTERNAL,
         .words = lead->outcome == HR_LEAD_FAULT ? lead->words : "the limits changed while the request was decided",
@@ -803,7 +832,7 @@ bool hr_holds_next_done(struct hr_holds *holds, struct hr_now now, struct hr_lea
         .first_counter = lead->counter_count > 0 ? lead->counters[0].row.counter : (struct hr_id128){0, 0},
         .decision = &holds->after,
     };
-    if (!is_fault && lead->outcome != HR_LEAD_GIVEN) {
+    if (!is_moving && !is_fault && lead->outcome != HR_LEAD_GIVEN) {
         fill_decision(holds, lead);
     }
     count_done(holds, lead);

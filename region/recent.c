@@ -1,7 +1,5 @@
 #include "region/recent.h"
 
-#include "base/hash.h"
-
 #define BUCKETS_PER_ENTRY 4U
 
 /* Entries in the ring's order are fetched so far ahead. */
@@ -16,8 +14,9 @@ void hr_recent_init(struct hr_recent *recent, uint32_t count_max, struct hr_bump
 
 static uint32_t *bucket_of(const struct hr_recent *recent, uint64_t first, uint64_t second)
 {
-    const uint64_t pair[2] = {first, second};
-    return &recent->buckets[hr_plain_hash(pair, sizeof(pair), 0) & recent->bucket_mask];
+    uint64_t mixed = (first ^ first >> 32) * UINT64_C(0x9e3779b97f4a7c15) + second;
+    mixed *= UINT64_C(0xd6e8feb86659fd93); /* odd, and its bits look random: the highest depend on all below */
+    return &recent->buckets[mixed >> 32 & recent->bucket_mask];
 }
 
 void hr_recent_prefetch(const struct hr_recent *recent, uint64_t first, uint64_t second, uint32_t before)

@@ -2,19 +2,21 @@
 
 #include <string.h>
 
+#include "base/defect.h"
 #include "region/blocks.h"
 #include "region/call_wire.h"
 #include "region/recent.h"
 #include "rpc/message.h"
 #include "rpc/params.h"
 
-/* What is kept is looked at again so soon. */
+/* What is kept is looked at again so soon; or after so great a part of the time that it has waited, if that is more. */
 #define AGAIN_NS (HR_NS_PER_MS / 2)
+#define AGAIN_PARTS 16
 
 /* Calls and answers of one letter together; one that is longer goes alone. */
 #define LETTER_BYTES 65536U
 
-/* Of what is left of a deadline the owner has one part of so many: the rest is for the ways there and back. */
+/* Of what is left of a deadline the owner has one part of so many: the rest is for the answer's way. */
 #define WAY_PARTS 2
 
 /* What is to be sent is sorted roughly by where it goes, and answers by connection: each has one of so many lists. */
@@ -32,11 +34,12 @@ struct job {
     enum job_state state;
     uint64_t id; /* names this use of the entry: its index is id modulo the count */
     enum hr_method method;
-    uint8_t hops;  /* how often it was sent before it came here; 0: it is a client's */
-    bool is_fault; /* the answer is one */
-    bool is_queued, is_out;
+    uint8_t hops; /* how often it was sent before it came here; 0: it is a client's */
+    enum hr_call_verdict verdict;
+    bool is_out;
     struct hr_kept params, answer;
     hr_ns deadline, resume_at, keep_until;
+    hr_ns expires_at;           /* of another node's: who waits for it waits no longer than until then */
     uint64_t origin, origin_id; /* of another node's: who waits, and its name there */
     uint64_t target, silent;    /* ASKING: who was asked; who has not answered before */
     uint64_t via;               /* of another node's: who sent it here */
@@ -138,6 +141,7 @@ static struct job *new_job(struct hr_router *router, enum hr_method method, stru
     struct job *job = &router->jobs[index];
     uint64_t id = job->id + router->config.jobs_max;
     *job = (struct job){.id = id, .method = method, .params = kept, .gather = NONE, .next_part = NONE};
+    job->expires_at = INT64_MAX;
     job->place = router->active_count;
     router->active[router->active_count++] = index;
     return job;
@@ -245,16 +249,16 @@ static void answer_part(struct hr_router *router, struct job *job)
     router->gathered.tail = job->gather;
 }
 
-static void answer(struct hr_router *router, struct job *job, struct hr_span bytes, bool is_fault)
+static void answer(struct hr_router *router, struct job *job, struct hr_span bytes, enum hr_call_verdict verdict)
 {
     static const struct hr_span no_room = {"RESOURCE_EXHAUSTED: no room for an answer", 41};
     router->kept_count -= job->state == KEPT;
     job->state = ANSWERED;
-    job->is_fault = is_fault;
+    job->verdict = verdict;
     hr_blocks_free(&router->blocks, &job->params);
     hr_blocks_free(&router->blocks, &job->answer);
     if (!hr_blocks_keep(&router->blocks, bytes, &job->answer)) {
-        job->is_fault = true;
+        job->verdict = HR_VERDICT_FAULT;
         (void)hr_blocks_keep(&router->blocks, no_room, &job->answer); /* the params have just made room */
     }
     if (job->hops > 0) {
@@ -279,14 +283,27 @@ static void fail(struct hr_router *router, struct job *job, enum hr_code code, c
     hr_pack_raw(&out, name.at, name.bytes);
     hr_pack_raw(&out, ": ", 2);
     hr_pack_raw(&out, fault.text, fault.bytes);
-    answer(router, job, hr_packer_bytes(&out), true);
+    answer(router, job, hr_packer_bytes(&out), HR_VERDICT_FAULT);
+}
+
+/* What another node waits for, or waited, is not carried out any more. */
+static bool is_late(const struct job *job, hr_ns now)
+{
+    return job->hops > 0 && now >= job->deadline;
+}
+
+/* It is too late to carry it out, and nothing was done: who still waits for it may ask again. */
+static void put_off(struct hr_router *router, struct job *job)
+{
+    router->counts.late++;
+    answer(router, job, HR_SPAN(""), HR_VERDICT_NOT_NOW);
 }
 
 void hr_router_done(struct hr_router *router, uint64_t id, struct hr_span bytes, bool is_fault)
 {
     struct job *job = find_job(router, id);
     if (job != NULL && job->state == LOCAL) {
-        answer(router, job, bytes, is_fault);
+        answer(router, job, bytes, is_fault ? HR_VERDICT_FAULT : HR_VERDICT_RESULT);
     }
 }
 
@@ -296,6 +313,12 @@ void hr_router_fail(struct hr_router *router, uint64_t id, enum hr_code code, co
     if (job != NULL && job->state == LOCAL) {
         fail(router, job, code, words);
     }
+}
+
+bool hr_router_is_in_time(const struct hr_router *router, uint64_t id, hr_ns now)
+{
+    const struct job *job = &router->jobs[id % router->config.jobs_max];
+    return job->id == id && job->state == LOCAL && !is_late(job, now);
 }
 
 /* The text `CODE: message` as a fault again. */
@@ -315,7 +338,7 @@ static void read_fault(struct hr_span text, struct hr_fault *fault)
 static void pack_answer(const struct hr_router *router, const struct job *job, struct hr_packer *out)
 {
     struct hr_span bytes = hr_blocks_bytes(&router->blocks, job->answer);
-    if (!job->is_fault) {
+    if (job->verdict == HR_VERDICT_RESULT) {
         hr_pack_result_head(out, job->asker.msgid);
         hr_pack_raw(out, bytes.at, bytes.bytes);
         return;
@@ -328,7 +351,7 @@ static void pack_answer(const struct hr_router *router, const struct job *job, s
 static void pack_part(const struct hr_router *router, const struct job *job, struct hr_packer *out)
 {
     struct hr_span bytes = hr_blocks_bytes(&router->blocks, job->answer);
-    if (!job->is_fault) {
+    if (job->verdict == HR_VERDICT_RESULT) {
         hr_pack_raw(out, bytes.at, bytes.bytes);
         return;
     }
@@ -457,32 +480,44 @@ bool hr_router_is_here(struct hr_router *router, enum hr_method method, struct h
 
 /* --- what to do with one --- */
 
+/* What has waited for long waits a little longer, for it is read each time that it is looked at; and what is to be
+ * looked at at about one time is looked at together, lest a crowd that waits takes a turn of the node for each. */
 static void keep(struct hr_router *router, struct job *job, hr_ns now)
 {
+    hr_ns waited = now - (job->keep_until - HR_CALL_KEPT_NS);
+    hr_ns wait = waited / AGAIN_PARTS > AGAIN_NS ? waited / AGAIN_PARTS : AGAIN_NS;
     job->state = KEPT;
-    job->resume_at = now + AGAIN_NS;
+    job->resume_at = (now + wait) / AGAIN_NS * AGAIN_NS;
     wake_by(router, job->resume_at);
     router->kept_count++;
     router->counts.kept++;
 }
 
-void hr_router_keep(struct hr_router *router, uint64_t id, struct hr_now now)
+void hr_router_keep(struct hr_router *router, uint64_t id, const char *why, struct hr_now now)
 {
     struct job *job = find_job(router, id);
     if (job == NULL || job->state != LOCAL) {
         return;
     }
+    if (is_late(job, now.steady)) {
+        put_off(router, job);
+        return;
+    }
     if (now.steady >= job->keep_until) {
-        fail(router, job, HR_CODE_UNAVAILABLE, "the first request of its id is still being decided");
+        fail(router, job, HR_CODE_UNAVAILABLE, why);
         return;
     }
     job->deadline = job->hops == 0 ? now.steady + router->config.deadline_ns : job->deadline;
     keep(router, job, now.steady);
 }
 
-/* While a partition moves its requests wait, and no deadline runs. */
+/* While a partition moves its requests wait, and no deadline runs but that of a node that waits for an answer. */
 static void keep_moving(struct hr_router *router, struct job *job, hr_ns now)
 {
+    if (is_late(job, now)) {
+        put_off(router, job);
+        return;
+    }
     if (now >= job->keep_until) {
         fail(router, job, HR_CODE_UNAVAILABLE, "its counters are being moved");
         return;
@@ -495,6 +530,10 @@ static void keep_moving(struct hr_router *router, struct job *job, hr_ns now)
 
 static void ask(struct hr_router *router, struct job *job, uint64_t member, hr_ns now)
 {
+    if (is_late(job, now)) {
+        put_off(router, job);
+        return;
+    }
     if (job->hops >= HR_CALL_HOPS_MAX || now >= job->deadline) {
         fail(router, job, HR_CODE_UNAVAILABLE, "the nodes do not agree yet on who owns its counters");
         return;
@@ -545,8 +584,14 @@ static bool is_held_up(struct hr_router *router, const struct job *job, struct h
            !router->decision.allowed;
 }
 
-static void fill_local(struct hr_router *router, struct job *job, enum hr_local_kind kind, struct hr_local *ret_local)
+/* False: it comes too late. */
+static bool hand_out(struct hr_router *router, struct job *job, enum hr_local_kind kind, hr_ns now,
+                     struct hr_local *ret_local)
 {
+    if (is_late(job, now)) {
+        put_off(router, job);
+        return false;
+    }
     job->state = LOCAL;
     *ret_local = (struct hr_local){
         .kind = kind,
@@ -555,19 +600,25 @@ static void fill_local(struct hr_router *router, struct job *job, enum hr_local_
         .params = hr_blocks_bytes(&router->blocks, job->params),
         .deadline = job->deadline,
         .silent = job->silent,
+        .expires_at = job->expires_at,
     };
+    return true;
 }
 
 /* Requires: router->params are the job's. */
-static void lead(struct hr_router *router, struct job *job, struct hr_local *ret_local)
+static bool lead(struct hr_router *router, struct job *job, hr_ns now, struct hr_local *ret_local)
 {
-    fill_local(router, job, HR_LOCAL_LEAD, ret_local);
+    if (!hand_out(router, job, HR_LOCAL_LEAD, now, ret_local)) {
+        return false;
+    }
     router->counts.led++;
     if (job->method == HR_METHOD_REFUND) {
         ret_local->verb = HR_HOLD_REFUND;
     } else {
         ret_local->verb = router->params.peek ? HR_HOLD_PEEK : HR_HOLD_TAKE;
     }
+    ret_local->has_id = router->params.id.bytes > 0;
+    return true;
 }
 
 /* All counters are here: the shard's. */
@@ -581,8 +632,7 @@ static bool serve(struct hr_router *router, struct job *job, struct hr_now now, 
         }
         return false;
     }
-    fill_local(router, job, HR_LOCAL_SERVE, ret_local);
-    return true;
+    return hand_out(router, job, HR_LOCAL_SERVE, now.steady, ret_local);
 }
 
 /* Another node leads, or decides alone. */
@@ -591,23 +641,39 @@ static bool goes_elsewhere(const struct hr_router *router, const struct course *
     return !course->is_moving && course->first != 0 && course->first != self_of(router);
 }
 
-/* Does without reading the request what can be done so. False: it must be read. */
+/* Does any hold that is open keep it from being decided? Perhaps not, but then that is to be looked at more closely. */
+static bool may_be_held_up(const struct hr_router *router, const struct hr_prepared *known)
+{
+    for (uint32_t i = 0; i < known->count; i++) {
+        if (hr_holds_has(router->config.holds, known->ids[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does without reading the request what can be done so. False: it must be read; where it is known, that is because
+ * *ret_course leads over several owners, or a hold may be in the way. */
 static bool go_by_known(struct hr_router *router, struct job *job, const struct hr_prepared *known, hr_ns now,
-                        bool *ret_is_here)
+                        struct course *ret_course)
 {
     struct course course = {.is_all_here = true};
-    if (known == NULL || hr_holds_open_count(router->config.holds) > 0) {
-        return false;
-    }
-    for (uint32_t i = 0; i < known->count; i++) {
+    for (uint32_t i = 0; known != NULL && i < known->count; i++) {
         add_to_course(router, job, known->ids[i], now, &course);
     }
-    *ret_is_here = course.is_all_here;
+    *ret_course = course;
+    if (known == NULL) {
+        return false;
+    }
+    if (course.is_moving) {
+        keep_moving(router, job, now);
+        return true;
+    }
     if (goes_elsewhere(router, &course)) {
         ask(router, job, course.first, now);
         return true;
     }
-    return course.is_all_here;
+    return course.is_all_here && !may_be_held_up(router, known);
 }
 
 /* Reads a request, and finds out where its counters are. */
@@ -650,25 +716,30 @@ static bool go(struct hr_router *router, struct job *job, struct hr_now now, str
              "the node that owns it cannot be asked");
         return false;
     }
-    lead(router, job, ret_local);
-    return true;
+    return lead(router, job, now.steady, ret_local);
+}
+
+/* It is known to have several owners: it is read only for what else it says. */
+static bool lead_known(struct hr_router *router, struct job *job, hr_ns now, struct hr_local *ret_local)
+{
+    struct hr_fault fault;
+    struct hr_span params = hr_blocks_bytes(&router->blocks, job->params);
+    return hr_params_decode(job->method, params, &router->params, &fault) && lead(router, job, now, ret_local);
 }
 
 bool hr_router_go(struct hr_router *router, uint64_t id, const struct hr_prepared *known, struct hr_now now,
                   struct hr_local *ret_local)
 {
-    bool is_here = false;
+    struct course course;
     struct job *job = find_job(router, id);
     if (job == NULL || job->state != READY) {
         return false;
     }
-    if (!go_by_known(router, job, known, now.steady, &is_here)) {
-        return go(router, job, now, ret_local);
+    if (go_by_known(router, job, known, now.steady, &course)) {
+        return course.is_all_here && hand_out(router, job, HR_LOCAL_SERVE, now.steady, ret_local);
     }
-    if (is_here) {
-        fill_local(router, job, HR_LOCAL_SERVE, ret_local);
-    }
-    return is_here;
+    bool is_led = known != NULL && !course.is_all_here;
+    return is_led ? lead_known(router, job, now.steady, ret_local) : go(router, job, now, ret_local);
 }
 
 uint32_t hr_router_next_ready(struct hr_router *router, struct hr_ready *ret_ready, uint32_t count_max)
@@ -686,10 +757,10 @@ uint32_t hr_router_next_ready(struct hr_router *router, struct hr_ready *ret_rea
 /* What is known to be for another node leaves at once. */
 static void start(struct hr_router *router, struct job *job, const struct hr_prepared *known, hr_ns deadline, hr_ns now)
 {
-    bool is_here;
+    struct course course;
     job->deadline = deadline;
-    job->keep_until = now + HR_CALL_KEPT_NS;
-    if (!go_by_known(router, job, known, now, &is_here) || is_here) {
+    job->keep_until = deadline + HR_CALL_KEPT_NS;
+    if (!go_by_known(router, job, known, now, &course) || course.is_all_here) {
         make_ready(router, job);
     }
 }
@@ -745,10 +816,16 @@ bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, stru
 
 /* --- letters --- */
 
-static void receive_call(struct hr_router *router, uint64_t from, const struct hr_wire_call *call, struct hr_now now)
+static void receive_call(struct hr_router *router, uint64_t from, const struct hr_wire_call *call, hr_ns age,
+                         struct hr_now now)
 {
     uint8_t seen;
+    hr_ns left = (hr_ns)call->left_us * HR_NS_PER_US - age;
     router->counts.received++;
+    if (age < 0 || left <= 0) {
+        router->counts.late++;
+        return;
+    }
     if (hr_recent_find(&router->seen, call->origin, call->id, &seen)) {
         router->counts.repeated++;
         return;
@@ -762,44 +839,62 @@ static void receive_call(struct hr_router *router, uint64_t from, const struct h
     job->origin = call->origin;
     job->origin_id = call->id;
     job->via = from;
-    hr_ns left = (hr_ns)call->left_us * HR_NS_PER_US / WAY_PARTS;
-    start(router, job, NULL, now.steady + left, now.steady);
+    job->expires_at = now.steady + left;
+    start(router, job, NULL, now.steady + left / WAY_PARTS, now.steady);
 }
 
-static void receive_answer(struct hr_router *router, const struct hr_wire_answer *wire)
+/* The call was not carried out, and will not be: another one, under another id, may be. After a call that was given up
+ * it is not known which of the two this is about. */
+static void ask_again(struct hr_router *router, struct job *job, hr_ns now)
+{
+    if (job->silent == 0) {
+        job->id += router->config.jobs_max;
+        keep_moving(router, job, now);
+    }
+}
+
+static void receive_answer(struct hr_router *router, const struct hr_wire_answer *wire, hr_ns now)
 {
     struct job *job = find_job(router, wire->id);
-    if (job != NULL && job->state == ASKING && job->hops == 0) {
-        answer(router, job, wire->bytes, wire->is_fault);
+    if (job == NULL || job->state != ASKING || job->hops > 0) {
+        return;
+    }
+    if (wire->verdict == HR_VERDICT_NOT_NOW) {
+        ask_again(router, job, now);
+    } else {
+        answer(router, job, wire->bytes, wire->verdict);
     }
 }
 
 /* Some are read before the first of them is taken, so that memory which is needed for each comes meanwhile. */
-static enum hr_err receive_calls(struct hr_router *router, uint64_t from, struct hr_le_reader *in, struct hr_now now)
+static enum hr_err receive_calls(struct hr_router *router, uint64_t from, struct hr_span body, struct hr_now now)
 {
     struct hr_wire_call calls[CALLS_AHEAD];
-    enum hr_err err = HR_OK;
-    while (err == HR_OK && !hr_le_is_at_end(in)) {
+    struct hr_wire_age age;
+    struct hr_le_reader in;
+    enum hr_err err = hr_wire_open_calls(body, &in, &age);
+    while (err == HR_OK && !hr_le_is_at_end(&in)) {
         uint32_t count = 0;
-        while (count < CALLS_AHEAD && !hr_le_is_at_end(in) && (err = hr_wire_get_call(in, &calls[count])) == HR_OK) {
+        while (count < CALLS_AHEAD && !hr_le_is_at_end(&in) && (err = hr_wire_get_call(&in, &calls[count])) == HR_OK) {
             hr_recent_prefetch(&router->seen, calls[count].origin, calls[count].id, count);
             count++;
         }
         for (uint32_t i = 0; i < count; i++) {
-            receive_call(router, from, &calls[i], now);
+            receive_call(router, from, &calls[i], hr_heard_age(age.stamp, age.ago_ns, now.steady), now);
         }
     }
     return err;
 }
 
-static enum hr_err receive_answers(struct hr_router *router, struct hr_le_reader *in)
+static enum hr_err receive_answers(struct hr_router *router, struct hr_span body, hr_ns now)
 {
     struct hr_wire_answer wire;
-    enum hr_err err = HR_OK;
-    while (err == HR_OK && !hr_le_is_at_end(in)) {
-        err = hr_wire_get_answer(in, &wire);
+    struct hr_le_reader in;
+    enum hr_err err = hr_wire_open(body, &in);
+    while (err == HR_OK && !hr_le_is_at_end(&in)) {
+        err = hr_wire_get_answer(&in, &wire);
         if (err == HR_OK) {
-            receive_answer(router, &wire);
+            receive_answer(router, &wire, now);
         }
     }
     return err;
@@ -808,11 +903,8 @@ static enum hr_err receive_answers(struct hr_router *router, struct hr_le_reader
 void hr_router_receive(struct hr_router *router, uint64_t from, enum hr_letter_kind kind, struct hr_span body,
                        struct hr_now now)
 {
-    struct hr_le_reader in;
-    enum hr_err err = hr_wire_open(body, &in);
-    if (err == HR_OK) {
-        err = kind == HR_LETTER_CALL ? receive_calls(router, from, &in, now) : receive_answers(router, &in);
-    }
+    enum hr_err err =
+        kind == HR_LETTER_CALL ? receive_calls(router, from, body, now) : receive_answers(router, body, now.steady);
     router->counts.malformed += err != HR_OK;
 }
 
@@ -824,7 +916,7 @@ static size_t bytes_of(const struct job *job)
 static void write_job(struct hr_router *router, const struct job *job, hr_ns now, struct hr_le_writer *out)
 {
     if (job->state == ANSWERED) {
-        const struct hr_wire_answer wire = {job->origin_id, job->is_fault,
+        const struct hr_wire_answer wire = {job->origin_id, job->verdict,
                                             hr_blocks_bytes(&router->blocks, job->answer)};
         hr_wire_put_answer(out, &wire);
         return;
@@ -857,14 +949,16 @@ static struct list fill_letter(struct hr_router *router, struct list list, hr_ns
 {
     const struct job first = router->jobs[list.head];
     struct list left = {NONE, NONE};
+    bool is_empty = true;
     for (uint32_t index = list.head, next; index != NONE; index = next) {
         struct job *job = &router->jobs[index];
         next = job->next_out;
         bool is_stale = job->state != ASKING && !(job->state == ANSWERED && job->hops > 0);
         bool goes = !is_stale && job->state == first.state && job->target == first.target &&
-                    (out->used == 1 || out->used + bytes_of(job) <= LETTER_BYTES);
+                    (is_empty || out->used + bytes_of(job) <= LETTER_BYTES);
         if (goes) {
             write_job(router, job, now, out);
+            is_empty = false;
         }
         if (goes || is_stale) {
             sent(router, job);
@@ -873,6 +967,20 @@ static struct list fill_letter(struct hr_router *router, struct list list, hr_ns
         }
     }
     return left;
+}
+
+/* Without a word of the receiver's clock nothing can be said of the age; it then takes the calls for too old. */
+static void begin_letter(const struct hr_router *router, const struct hr_letter *letter, hr_ns now,
+                         struct hr_le_writer *out)
+{
+    if (letter->kind == HR_LETTER_ANSWER) {
+        hr_wire_begin(out);
+        return;
+    }
+    const struct hr_places *places = &router->config.places;
+    struct hr_heard heard = places->heard(places->teller, letter->to, now);
+    bool is_known = heard.stamp >= 0 && heard.at <= now;
+    hr_wire_begin_calls(out, is_known ? (struct hr_wire_age){heard.stamp, now - heard.at} : (struct hr_wire_age){0, 0});
 }
 
 static void flush_letter(struct hr_router *router, struct list *list, hr_ns now)
@@ -884,10 +992,11 @@ static void flush_letter(struct hr_router *router, struct list *list, hr_ns now)
         .kind = first->state == ASKING ? HR_LETTER_CALL : HR_LETTER_ANSWER,
     };
     struct hr_le_writer out = hr_le_writer_of(router->letter, sizeof(router->letter));
-    hr_wire_begin(&out);
+    begin_letter(router, &letter, now, &out);
+    size_t head_bytes = out.used;
     *list = fill_letter(router, *list, now, &out);
     letter.body = (struct hr_span){(const char *)out.at, out.used};
-    if (out.used > 1) {
+    if (out.used > head_bytes) {
         router->counts.letters++;
         (void)hr_outbox_put(router->config.outbox, &letter); /* one that finds no room is lost, as on the way */
     }
@@ -922,7 +1031,7 @@ static void tend(struct hr_router *router, struct job *job, hr_ns now)
 {
     if (job->state == KEPT && now >= job->resume_at) {
         make_ready(router, job);
-    } else if (job->state == ASKING && job->hops == 0 && now >= job->deadline) {
+    } else if (job->state == ASKING && job->hops == 0 && now >= job->deadline && !hr_defect(SILENCE_WAITS)) {
         give_up_on(router, job, now);
     }
 }

@@ -8,7 +8,8 @@
  *  - A call is sent on at most HR_CALL_HOPS_MAX times; a call that came before is not carried out again.
  *  - A partition that is just moving keeps its requests for a moment.
  *  - Where the owner does not answer by the deadline, this node decides itself, with that owner's limits by their
- *    on_unavailable. Nothing is ever sent again that could charge twice at one counter.
+ *    on_unavailable. Nothing is ever sent again that could charge twice at one counter, and no node carries out what
+ *    came to it so late that its sender may have decided it: a letter says how old its calls are (call_wire.h).
  *  - Of a check_many each request goes its own way; all calls of one turn to one member leave in one letter.
  *
  * What is READY comes out of next_ready, several at a time, so that the node's core can read them together;
@@ -41,7 +42,7 @@
 
 #define HR_CALL_DEADLINE_NS (20 * HR_NS_PER_MS)
 
-/* A request is kept for at most so long while a partition of its counters moves. */
+/* Beyond its deadline a request is kept for at most so long while a partition of its counters moves. */
 #define HR_CALL_KEPT_NS (500 * HR_NS_PER_MS)
 
 struct hr_router_config {
@@ -82,8 +83,10 @@ struct hr_local {
     enum hr_method method;
     struct hr_span params; /* good until done */
     hr_ns deadline;
-    enum hr_hold_verb verb; /* of a lead; this and the next */
+    bool has_id;            /* of a lead; this and the next two */
+    enum hr_hold_verb verb; /* of a lead; this and the next two */
     uint64_t silent;        /* as for hr_lead_request */
+    hr_ns expires_at;
 };
 
 struct hr_router_counts {
@@ -91,6 +94,7 @@ struct hr_router_counts {
     uint64_t sent;      /* calls to other nodes, those sent on included */
     uint64_t received;  /* calls of other nodes */
     uint64_t repeated;  /* calls that had come before */
+    uint64_t late;      /* calls that came, or would have been carried out, after their time */
     uint64_t kept;      /* requests that waited for a partition, or for another's hold */
     uint64_t led;       /* handed to holds */
     uint64_t silent;    /* calls without an answer by the deadline */
@@ -126,8 +130,12 @@ bool hr_router_go(struct hr_router *router, uint64_t id, const struct hr_prepare
 void hr_router_done(struct hr_router *router, uint64_t id, struct hr_span bytes, bool is_fault);
 void hr_router_fail(struct hr_router *router, uint64_t id, enum hr_code code, const char *words);
 
-/* It cannot be done just now: it comes again a little later. */
-void hr_router_keep(struct hr_router *router, uint64_t id, struct hr_now now);
+/* May it still be carried out? Ask before what has waited is. */
+bool hr_router_is_in_time(const struct hr_router *router, uint64_t id, hr_ns now);
+
+/* It cannot be done just now: it comes again a little later, until it has been kept for long enough; `why` is what is
+ * said then. */
+void hr_router_keep(struct hr_router *router, uint64_t id, const char *why, struct hr_now now);
 
 /* The next answer to a client, whole. Those to one connection come one after another. False: none is ready. */
 bool hr_router_next_answer(struct hr_router *router, struct hr_packer *out, struct hr_asker *ret_asker);

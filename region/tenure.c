@@ -67,7 +67,6 @@ struct hr_tenure *hr_tenure_init(const struct hr_tenure_config *config, hr_ns no
     tenure->self_id = config->members->all[config->members->self].id;
     tenure->self = HR_NODE_NONE;
     tenure->peers = peers;
-    tenure->peer_count = config->nodes_max;
     tenure->started_at = tenure->remade_at = tenure->adopted_at = now;
     tenure->self_granted = INT64_MAX;
     tenure->lease_until = INT64_MIN;
@@ -101,6 +100,9 @@ static struct hr_peer *slot_for(struct hr_tenure *tenure, uint64_t id)
             slot = &tenure->peers[i];
         }
     }
+    if (slot == NULL && tenure->peer_count < tenure->config.nodes_max) {
+        slot = &tenure->peers[tenure->peer_count++];
+    }
     return slot;
 }
 
@@ -114,7 +116,8 @@ static void note_member(struct hr_tenure *tenure, uint32_t member, hr_ns now)
     if (peer->id != of->id) {
         struct hr_stream stream = peer->stream;
         stream.peer_life = 0;
-        *peer = (struct hr_peer){.id = of->id, .heard_at = -1, .contact_at = -1, .stamp = -1, .acked = -1};
+        *peer = (struct hr_peer){
+            .id = of->id, .heard_at = -1, .contact_at = -1, .stamp = -1, .clock = {-1, 0}, .acked = -1};
         peer->node = HR_NODE_NONE;
         peer->granted_at = now;
         peer->copy_offset = SIZE_MAX;
@@ -350,13 +353,6 @@ static uint32_t member_of(const struct hr_tenure *tenure, uint8_t node)
     return slot == UINT32_MAX ? HR_MEMBER_NONE : tenure->peers[slot].member;
 }
 
-/* Who has a partition that is not held here. */
-static uint8_t holder_of(const struct hr_tenure *tenure, const struct hr_seat *seat)
-{
-    bool may_be_giver = seat->giver != HR_NODE_NONE && seat->mode != HR_GIVER_COPY && seat->giver != tenure->self;
-    return may_be_giver ? seat->giver : seat->owner;
-}
-
 /* Just started, it does not know yet who can be asked. */
 static enum hr_standing nobody(const struct hr_tenure *tenure, hr_ns now)
 {
@@ -364,19 +360,22 @@ static enum hr_standing nobody(const struct hr_tenure *tenure, hr_ns now)
     return is_starting ? HR_STANDING_MOVING : HR_STANDING_NOBODY;
 }
 
+/* It is held here, and not on its way to another node: with a lease this node answers for it. */
+static inline bool is_free(uint8_t part)
+{
+    return (part & (HR_PART_HOLDS | HR_PART_FROZEN)) == HR_PART_HOLDS;
+}
+
 enum hr_standing hr_tenure_standing(const struct hr_tenure *tenure, uint32_t partition, hr_ns now, uint32_t *ret_member)
 {
     uint8_t part = tenure->parts[partition];
-    const struct hr_seat *seat = &tenure->current.seats[partition];
     if (part & HR_PART_HOLDS) {
-        return now >= tenure->lease_until ? nobody(tenure, now)
-               : part & HR_PART_FROZEN    ? HR_STANDING_MOVING
-                                          : HR_STANDING_MINE;
+        return now >= tenure->lease_until ? nobody(tenure, now) : is_free(part) ? HR_STANDING_MINE : HR_STANDING_MOVING;
     }
     if (tenure->current.lineage == 0) {
         return nobody(tenure, now);
     }
-    uint8_t holder = holder_of(tenure, seat);
+    uint8_t holder = tenure->holders[partition];
     if (holder == tenure->self) {
         return HR_STANDING_MOVING; /* a copy is on its way here, and nobody holds it */
     }
@@ -386,6 +385,23 @@ enum hr_standing hr_tenure_standing(const struct hr_tenure *tenure, uint32_t par
     }
     *ret_member = tenure->peers[slot].member;
     return HR_STANDING_AT;
+}
+
+struct hr_heard hr_tenure_heard(const struct hr_tenure *tenure, uint64_t member)
+{
+    for (uint32_t i = 0; i < tenure->peer_count; i++) {
+        if (tenure->peers[i].id == member) {
+            return tenure->peers[i].clock;
+        }
+    }
+    return (struct hr_heard){-1, 0};
+}
+
+void hr_tenure_add_mine(const struct hr_tenure *tenure, hr_ns now, uint8_t counts[HR_PARTITIONS])
+{
+    for (uint32_t p = 0; p < HR_PARTITIONS && now < tenure->lease_until; p++) {
+        counts[p] = (uint8_t)(counts[p] + is_free(tenure->parts[p]));
+    }
 }
 
 enum hr_holding hr_tenure_holding(const struct hr_tenure *tenure, uint32_t partition)

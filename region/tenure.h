@@ -36,6 +36,7 @@
 #include "gossip/outbox.h"
 #include "limiter/limiter.h"
 #include "region/partition.h"
+#include "region/place.h"
 #include "storage/batch.h"
 
 /* How long a node that has never known a charter looks for one before it makes its own. */
@@ -129,6 +130,12 @@ bool hr_tenure_is_last(const struct hr_tenure *tenure);
 /* *ret_member is written for HR_STANDING_AT. */
 enum hr_standing hr_tenure_standing(const struct hr_tenure *tenure, uint32_t partition, hr_ns now,
                                     uint32_t *ret_member);
+
+/* What its pulses say of a member's clock (place.h). */
+struct hr_heard hr_tenure_heard(const struct hr_tenure *tenure, uint64_t member);
+
+/* Adds one to the count of each partition whose standing is HR_STANDING_MINE. O(HR_PARTITIONS). */
+void hr_tenure_add_mine(const struct hr_tenure *tenure, hr_ns now, uint8_t counts[HR_PARTITIONS]);
 
 /* Index of the member that the charter names, whether it can answer or not; HR_MEMBER_NONE: there is none, or it is not
  * in the table of members. */

@@ -78,11 +78,21 @@ static void note_words(struct hr_peer *peer, const struct hr_pulse *pulse)
     }
 }
 
+/* The stamp that was quickest on its way tells most of the peer's clock, and less as time goes on. */
+static void note_clock(struct hr_peer *peer, hr_ns stamp, hr_ns now)
+{
+    const struct hr_heard *best = &peer->clock;
+    hr_ns best_took = best->at - best->stamp + (now - best->at) / HR_CLOCKS_APART; /* or so: clocks differ */
+    if (best->stamp < 0 || now - stamp <= best_took) {
+        peer->clock = (struct hr_heard){stamp, now};
+    }
+}
+
 static void meet(struct hr_tenure *tenure, struct hr_peer *peer, uint64_t life)
 {
     if (life > peer->life) {
         peer->life = life;
-        peer->stamp = -1;
+        peer->stamp = peer->clock.stamp = -1;
     }
     if (hr_stream_open(&peer->stream, life)) {
         hr_handover_restart(tenure, peer);
@@ -108,6 +118,7 @@ void hr_tenure_receive_pulse(struct hr_tenure *tenure, struct hr_peer *peer, str
     }
     peer->stamp = pulse.stamp;
     peer->heard_at = now;
+    note_clock(peer, pulse.stamp, now);
     peer->is_lost = false;
     note_words(peer, &pulse);
     if (pulse.hears_receiver) {

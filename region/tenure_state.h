@@ -26,7 +26,8 @@ struct hr_peer {
     uint32_t member;
     uint8_t node; /* in the charter in force; HR_NODE_NONE: it is not in it */
     uint64_t life;
-    hr_ns stamp;      /* its newest */
+    hr_ns stamp; /* its newest */
+    struct hr_heard clock;
     hr_ns heard_at;   /* any pulse of it; before 0: never */
     hr_ns contact_at; /* one that said that it hears this node */
     hr_ns contact_since;
@@ -61,7 +62,7 @@ struct hr_tenure {
     uint8_t self; /* node in the charter in force */
     bool is_leaving;
     struct hr_peer *peers;
-    uint32_t peer_count;                   /* slots */
+    uint32_t peer_count;                   /* slots that were ever taken: the first of config.nodes_max */
     uint32_t peer_of[HR_REGION_NODES_MAX]; /* slot of each node; UINT32_MAX: none */
     hr_node_set gone;                      /* nodes that have left */
 
@@ -84,8 +85,9 @@ struct hr_tenure {
     hr_ns supported_at[HR_REGION_NODES_MAX]; /* when a majority was last known to hear a node */
     hr_ns supported_since[HR_REGION_NODES_MAX];
 
-    uint8_t parts[HR_PARTITIONS]; /* HR_PART_... */
-    uint32_t dropped_count;       /* partitions with HR_PART_DROPPED */
+    uint8_t parts[HR_PARTITIONS];   /* HR_PART_... */
+    uint8_t holders[HR_PARTITIONS]; /* by the charter: who has what is not held here. Each request asks for that */
+    uint32_t dropped_count;         /* partitions with HR_PART_DROPPED */
     struct hr_tenure_counts counts;
 
     uint64_t change_seq, urgent_seq,
@@ -134,7 +136,7 @@ void hr_tenure_push_charter(struct hr_tenure *tenure, struct hr_peer *peer, hr_n
 /* Puts a charter in force; it is not tenure->current. */
 void hr_tenure_adopt(struct hr_tenure *tenure, const struct hr_charter *charter, hr_ns now);
 
-/* Finds this node, and each peer, among the members of the charter in force. */
+/* Finds this node, each peer, and the holders of partitions among the members of the charter in force. */
 void hr_tenure_seat_peers(struct hr_tenure *tenure);
 
 /* The peer is in another life, or was not heard for long: it has no copies of this node's any more. */

@@ -61,10 +61,20 @@ static struct hr_vote vote_of(const struct hr_tenure *tenure, enum hr_vote_kind 
 
 /* --- adopting a charter --- */
 
+/* Who has a partition that is not held here. */
+static uint8_t holder_of(const struct hr_tenure *tenure, const struct hr_seat *seat)
+{
+    bool may_be_giver = seat->giver != HR_NODE_NONE && seat->mode != HR_GIVER_COPY && seat->giver != tenure->self;
+    return may_be_giver ? seat->giver : seat->owner;
+}
+
 void hr_tenure_seat_peers(struct hr_tenure *tenure)
 {
     const struct hr_charter *charter = &tenure->current;
     tenure->self = hr_charter_find(charter, tenure->self_id);
+    for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
+        tenure->holders[p] = holder_of(tenure, &charter->seats[p]);
+    }
     for (uint32_t i = 0; i < HR_REGION_NODES_MAX; i++) {
         tenure->peer_of[i] = UINT32_MAX;
     }

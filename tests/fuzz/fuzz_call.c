@@ -22,8 +22,9 @@ static bool again_calls(struct hr_span body, struct hr_le_writer *out)
 {
     struct hr_le_reader in;
     struct hr_wire_call call;
-    enum hr_err err = hr_wire_open(body, &in);
-    hr_wire_begin(out);
+    struct hr_wire_age age = {0, 0};
+    enum hr_err err = hr_wire_open_calls(body, &in, &age);
+    hr_wire_begin_calls(out, age);
     while (err == HR_OK && !hr_le_is_at_end(&in)) {
         err = hr_wire_get_call(&in, &call);
         if (err == HR_OK) {

@@ -525,8 +525,29 @@ uint32_t region_owner(struct sim *sim, uint32_t partition)
     return owner;
 }
 
+hr_ns region_age(const struct sim *sim, uint32_t from, uint32_t to)
+{
+    const struct sim_node *writer = &sim->nodes[from], *reader = &sim->nodes[to];
+    struct hr_heard heard = hr_tenure_heard(writer->tenure, writer->all[to].id);
+    return heard.stamp < 0 ? INT64_MAX
+                           : hr_heard_age(heard.stamp, clock_of(sim, writer) - heard.at, clock_of(sim, reader));
+}
+
+static void check_ages(struct sim *sim)
+{
+    for (uint32_t from = 0; from < sim->node_count; from++) {
+        for (uint32_t to = 0; to < sim->node_count; to++) {
+            bool are_up = from != to && sim->nodes[from].is_up && sim->nodes[to].is_up;
+            if (are_up && region_age(sim, from, to) < 0) {
+                violate(sim, "a letter is taken for younger than it is", 0);
+            }
+        }
+    }
+}
+
 static void check(struct sim *sim)
 {
+    check_ages(sim);
     uint32_t step = (uint32_t)(sim->now / SIM_STEP_NS);
     for (uint32_t p = step % 16; p < HR_PARTITIONS; p += 16) {
         (void)region_owner(sim, p);

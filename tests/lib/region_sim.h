@@ -98,6 +98,9 @@ void region_run(struct sim *sim, hr_ns ns);
 bool region_settle(struct sim *sim, hr_ns ns);
 bool region_is_settled(struct sim *sim);
 
+/* How old a letter that comes without delay would be taken to be, at most (place.h); INT64_MAX: there is no telling. */
+hr_ns region_age(const struct sim *sim, uint32_t from, uint32_t to);
+
 /* The node that answers for a partition now, or UINT32_MAX. */
 uint32_t region_owner(struct sim *sim, uint32_t partition);
 

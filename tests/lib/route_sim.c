@@ -151,11 +151,19 @@ static struct hr_place place_of(const void *teller, uint32_t partition, hr_ns no
                                 : (struct hr_place){HR_PLACE_AT, node->members[owner].id};
 }
 
+/* All nodes have one clock, and each pulse took a while. */
+static struct hr_heard heard_of(const void *teller, uint64_t member, hr_ns now)
+{
+    (void)teller;
+    (void)member;
+    return (struct hr_heard){now - 50 * HR_NS_PER_MS, now - 50 * HR_NS_PER_MS + HR_NS_PER_MS / 10};
+}
+
 static void lay_out(struct sim_node *node, struct hr_bump *bump)
 {
     struct sim *sim = node->sim;
     uint64_t life = hr_plain_hash(&node->life, sizeof(node->life), node->index + 1);
-    const struct hr_places places = {place_of, node};
+    const struct hr_places places = {place_of, heard_of, node};
     hr_outbox_init(&node->outbox, OUTBOX_BYTES, bump);
     const struct hr_holds_config holds = {
         .holds_max = 512,
@@ -348,6 +356,7 @@ static void lead(struct sim_node *node, const struct hr_local *local)
         .params = local->params,
         .deadline = local->deadline,
         .silent = local->silent,
+        .expires_at = local->expires_at,
     };
     if (hr_holds_lead(node->holds, &request, node->sim->now) != HR_OK) {
         hr_router_fail(node->router, local->job, HR_CODE_RESOURCE_EXHAUSTED, "too many");
@@ -357,6 +366,10 @@ static void lead(struct sim_node *node, const struct hr_local *local)
 static void done(struct sim_node *node, const struct hr_lead_done *result)
 {
     struct hr_packer out = {.at = node->sim->answer, .room = sizeof(node->sim->answer)};
+    if (result->is_moving) {
+        hr_router_keep(node->router, result->job, "its counters are being moved", node->sim->now);
+        return;
+    }
     if (result->is_fault) {
         hr_router_fail(node->router, result->job, result->code, result->words);
         return;

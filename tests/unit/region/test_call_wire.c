@@ -28,18 +28,20 @@ static void put_calls(struct hr_le_writer *out)
 {
     const struct hr_wire_call one = {0x1122334455667788, 1001, 1, HR_METHOD_CHECK, 15000, params};
     const struct hr_wire_call two = {7, 1002, 2, HR_METHOD_REFUND, 10000000, {"", 0}};
-    hr_wire_begin(out);
+    hr_wire_begin_calls(out, (struct hr_wire_age){0x0102030405060708, 50000000});
     hr_wire_put_call(out, &one);
     hr_wire_put_call(out, &two);
 }
 
 static void put_answers(struct hr_le_writer *out)
 {
-    const struct hr_wire_answer one = {0x1122334455667788, false, {"\x80", 1}};
-    const struct hr_wire_answer two = {7, true, {"UNAVAILABLE: no", 15}};
+    const struct hr_wire_answer one = {0x1122334455667788, HR_VERDICT_RESULT, {"\x80", 1}};
+    const struct hr_wire_answer two = {7, HR_VERDICT_FAULT, {"UNAVAILABLE: no", 15}};
+    const struct hr_wire_answer three = {8, HR_VERDICT_NOT_NOW, {"", 0}};
     hr_wire_begin(out);
     hr_wire_put_answer(out, &one);
     hr_wire_put_answer(out, &two);
+    hr_wire_put_answer(out, &three);
 }
 
 static void put_hold(struct hr_le_writer *out)
@@ -97,8 +99,9 @@ static enum hr_err again_calls(struct hr_span body, struct hr_le_writer *out)
 {
     struct hr_le_reader in;
     struct hr_wire_call call;
-    enum hr_err err = hr_wire_open(body, &in);
-    hr_wire_begin(out);
+    struct hr_wire_age age = {0, 0};
+    enum hr_err err = hr_wire_open_calls(body, &in, &age);
+    hr_wire_begin_calls(out, age);
     while (err == HR_OK && !hr_le_is_at_end(&in)) {
         err = hr_wire_get_call(&in, &call);
         if (err == HR_OK) {
@@ -165,21 +168,22 @@ static enum hr_err again_settled(struct hr_span body, struct hr_le_writer *out)
 
 static const struct {
     const char *name;
+    unsigned version;
     void (*put)(struct hr_le_writer *out);
     enum hr_err (*again)(struct hr_span body, struct hr_le_writer *out);
-    size_t whole_parts[2]; /* lengths before the end at which a body is whole, too */
+    size_t whole_parts[3]; /* lengths before the end at which a body is whole, too */
 } letters[] = {
-    {"call", put_calls, again_calls, {1, 31}},    {"answer", put_answers, again_answers, {1, 15}},
-    {"hold", put_hold, again_hold, {0, 0}},       {"held", put_held, again_held, {0, 0}},
-    {"settle", put_settle, again_settle, {0, 0}}, {"settled", put_settled, again_settled, {0, 0}},
+    {"call", 2, put_calls, again_calls, {17, 47}},   {"answer", 2, put_answers, again_answers, {1, 15, 43}},
+    {"hold", 1, put_hold, again_hold, {0, 0}},       {"held", 1, put_held, again_held, {0, 0}},
+    {"settle", 1, put_settle, again_settle, {0, 0}}, {"settled", 1, put_settled, again_settled, {0, 0}},
 };
 
-static size_t load_golden(const char *name, uint8_t *ret_bytes)
+static size_t load_golden(const char *name, unsigned version, uint8_t *ret_bytes)
 {
     char path[128];
     size_t count = 0;
     char digits[3];
-    (void)snprintf(path, sizeof(path), "tests/golden/region/%s.v1.hex", name);
+    (void)snprintf(path, sizeof(path), "tests/golden/region/%s.v%u.hex", name, version);
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         fail_msg("cannot open %s", path);
@@ -197,7 +201,7 @@ static void every_letter_is_the_golden_one(void **state)
     (void)state;
     static uint8_t golden[BYTES_MAX], bytes[BYTES_MAX];
     for (size_t i = 0; i < COUNT(letters); i++) {
-        size_t count = load_golden(letters[i].name, golden);
+        size_t count = load_golden(letters[i].name, letters[i].version, golden);
         struct hr_le_writer out = hr_le_writer_of(bytes, sizeof(bytes));
         letters[i].put(&out);
         if (out.failed || out.used != count || memcmp(bytes, golden, count) != 0) {
@@ -211,7 +215,7 @@ static void what_is_read_is_what_was_written(void **state)
     (void)state;
     static uint8_t golden[BYTES_MAX], bytes[BYTES_MAX];
     for (size_t i = 0; i < COUNT(letters); i++) {
-        size_t count = load_golden(letters[i].name, golden);
+        size_t count = load_golden(letters[i].name, letters[i].version, golden);
         struct hr_le_writer out = hr_le_writer_of(bytes, sizeof(bytes));
         enum hr_err err = letters[i].again((struct hr_span){(const char *)golden, count}, &out);
         if (err != HR_OK || out.used != count || memcmp(bytes, golden, count) != 0) {
@@ -226,14 +230,15 @@ static void a_letter_cut_short_is_refused(void **state)
     (void)state;
     static uint8_t golden[BYTES_MAX], bytes[BYTES_MAX];
     for (size_t i = 0; i < COUNT(letters); i++) {
-        size_t count = load_golden(letters[i].name, golden);
+        size_t count = load_golden(letters[i].name, letters[i].version, golden);
         for (size_t cut = 0; cut < count; cut++) {
             char *part = malloc(cut + 1);
             assert_non_null(part);
             memcpy(part + 1, golden, cut);
             struct hr_le_writer out = hr_le_writer_of(bytes, sizeof(bytes));
             enum hr_err err = letters[i].again((struct hr_span){part + 1, cut}, &out);
-            bool is_whole = cut > 0 && (cut == letters[i].whole_parts[0] || cut == letters[i].whole_parts[1]);
+            bool is_whole = cut > 0 && (cut == letters[i].whole_parts[0] || cut == letters[i].whole_parts[1] ||
+                                        cut == letters[i].whole_parts[2]);
             if (err != (is_whole ? HR_OK : HR_E_TRUNCATED)) {
                 fail_msg("%s, %zu bytes: %s", letters[i].name, cut, hr_err_text(err));
             }
@@ -247,7 +252,7 @@ static void a_letter_with_more_behind_it_is_refused(void **state)
     (void)state;
     static uint8_t golden[BYTES_MAX + 1], bytes[BYTES_MAX];
     for (size_t i = 0; i < COUNT(letters); i++) {
-        size_t count = load_golden(letters[i].name, golden);
+        size_t count = load_golden(letters[i].name, letters[i].version, golden);
         golden[count] = 0;
         struct hr_le_writer out = hr_le_writer_of(bytes, sizeof(bytes));
         enum hr_err err = letters[i].again((struct hr_span){(const char *)golden, count + 1}, &out);
@@ -262,7 +267,7 @@ static void another_version_is_refused(void **state)
     (void)state;
     static uint8_t golden[BYTES_MAX], bytes[BYTES_MAX];
     for (size_t i = 0; i < COUNT(letters); i++) {
-        size_t count = load_golden(letters[i].name, golden);
+        size_t count = load_golden(letters[i].name, letters[i].version, golden);
         golden[0]++;
         struct hr_le_writer out = hr_le_writer_of(bytes, sizeof(bytes));
         if (letters[i].again((struct hr_span){(const char *)golden, count}, &out) != HR_E_INVALID) {
@@ -279,13 +284,15 @@ static void a_value_out_of_bounds_is_refused(void **state)
         size_t letter, at;
         uint8_t value;
     } rows[] = {
-        {0, 17, 0},    /* a call that was never sent */
-        {0, 17, 3},    /* or too often */
-        {0, 18, 1},    /* a check_many goes in parts */
-        {0, 18, 6},    /* a method of the node itself */
-        {0, 22, 0xff}, /* a deadline of an hour */
-        {0, 26, 0xff}, /* params of 4 GiB */
-        {1, 9, 2},     /* neither a fault nor a result */
+        {0, 8, 0x80},  /* a stamp before all time */
+        {0, 16, 0x80}, /* that is yet to be */
+        {0, 33, 0},    /* a call that was never sent */
+        {0, 33, 3},    /* or too often */
+        {0, 34, 1},    /* a check_many goes in parts */
+        {0, 34, 6},    /* a method of the node itself */
+        {0, 38, 0xff}, /* a deadline of an hour */
+        {0, 42, 0xff}, /* params of 4 GiB */
+        {1, 9, 3},     /* no verdict */
         {1, 13, 0xff}, /* an answer of 4 GiB */
         {2, 28, 0xff}, /* a deadline of an hour */
         {2, 29, 3},    /* no verb */
@@ -304,7 +311,7 @@ static void a_value_out_of_bounds_is_refused(void **state)
         {5, 17, 4},    /* no outcome */
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        size_t count = load_golden(letters[rows[i].letter].name, golden);
+        size_t count = load_golden(letters[rows[i].letter].name, letters[rows[i].letter].version, golden);
         golden[rows[i].at] = rows[i].value;
         struct hr_le_writer out = hr_le_writer_of(bytes, sizeof(bytes));
         enum hr_err err = letters[rows[i].letter].again((struct hr_span){(const char *)golden, count}, &out);

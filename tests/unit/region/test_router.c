@@ -267,6 +267,84 @@ static void a_hold_does_not_wait_long_for_a_partition_that_moves(void **state)
     sim_close(sim);
 }
 
+/* Longer than the deadline: the lead has seen the counters where they were before. */
+static void a_request_that_is_led_waits_for_a_partition_that_moves(void **state)
+{
+    (void)state;
+    struct sim *sim = open_quotas(13, 3, 1000, quiet);
+    sim_own(sim, sim_partition(sim, 0, "k0=v0"), 0);
+    sim_own(sim, sim_partition(sim, 1, "k1=v0"), 1);
+    uint32_t number = sim_check(sim, 0, "k0=v0 k1=v0", 1, false);
+    sim_run(sim, MS(1) / 20);
+    sim_set_moving(sim, sim_partition(sim, 1, "k1=v0"), true);
+    sim_run(sim, MS(60));
+    assert_false(sim_request(sim, number)->is_answered);
+    sim_set_moving(sim, sim_partition(sim, 1, "k1=v0"), false);
+    sim_run(sim, MS(10));
+    assert_true(sim_request(sim, number)->is_answered && sim_request(sim, number)->decision.allowed);
+    assert_false(sim_request(sim, number)->decision.degraded);
+    assert_int_equal(used(sim, 0, 0, 1000), 1);
+    assert_int_equal(used(sim, 1, 0, 1000), 1);
+    nothing_is_left_open(13, sim, 3);
+    sim_close(sim);
+}
+
+/* --- calls that come late --- */
+
+static void what_comes_after_its_sender_gave_up_is_not_charged(void **state)
+{
+    (void)state;
+    const struct sim_net slow = {.delay_min = MS(21), .delay_max = MS(400), .double_percent = 20};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct sim *sim = open_quotas(seed, 3, 1000, slow);
+        for (uint32_t i = 0; i < 60; i++) {
+            (void)sim_check(sim, i % 3, "k0=v0", 1, false);
+            sim_run(sim, MS(1));
+        }
+        sim_run(sim, MS(2000));
+        CHECK_SEED(seed, used(sim, 0, 0, 1000) == 20); /* those that the owner itself was asked */
+        nothing_is_left_open(seed, sim, 3);
+        sim_close(sim);
+    }
+}
+
+/* The call itself is in time; the partition is frozen until its sender has long decided it. */
+static void what_was_kept_for_too_long_is_not_charged(void **state)
+{
+    (void)state;
+    struct sim *sim = open_quotas(14, 3, 1000, quiet);
+    uint32_t partition = sim_partition(sim, 0, "k0=v0"), owner = sim_owner(sim, partition);
+    uint32_t asked = (owner + 1) % 3;
+    uint32_t number = sim_check(sim, asked, "k0=v0", 1, false);
+    sim_run(sim, MS(1) / 20);
+    sim_set_moving(sim, partition, true);
+    sim_cut(sim, owner, asked, true); /* no answer comes through */
+    sim_run(sim, MS(45));
+    sim_set_moving(sim, partition, false);
+    sim_run(sim, MS(50));
+    assert_true(sim_request(sim, number)->is_answered && sim_request(sim, number)->decision.degraded);
+    assert_int_equal(used(sim, 0, 0, 1000), 0);
+    sim_close(sim);
+}
+
+static void an_owner_that_cannot_yet_is_asked_again(void **state)
+{
+    (void)state;
+    struct sim *sim = open_quotas(15, 3, 1000, quiet);
+    uint32_t partition = sim_partition(sim, 0, "k0=v0"), owner = sim_owner(sim, partition);
+    uint32_t number = sim_check(sim, (owner + 1) % 3, "k0=v0", 1, false);
+    sim_run(sim, MS(1) / 20);
+    sim_set_moving(sim, partition, true);
+    sim_run(sim, MS(60));
+    assert_false(sim_request(sim, number)->is_answered);
+    sim_set_moving(sim, partition, false);
+    sim_run(sim, MS(5));
+    assert_true(sim_request(sim, number)->is_answered && sim_request(sim, number)->decision.allowed);
+    assert_false(sim_request(sim, number)->decision.degraded);
+    assert_int_equal(used(sim, 0, 0, 1000), 1);
+    sim_close(sim);
+}
+
 static void a_lease_is_given_back_through_any_node(void **state)
 {
     (void)state;
@@ -688,6 +766,10 @@ int main(void)
         cmocka_unit_test(the_answers_of_a_check_many_stand_in_its_order),
         cmocka_unit_test(a_moving_partition_keeps_its_requests),
         cmocka_unit_test(a_hold_does_not_wait_long_for_a_partition_that_moves),
+        cmocka_unit_test(a_request_that_is_led_waits_for_a_partition_that_moves),
+        cmocka_unit_test(what_comes_after_its_sender_gave_up_is_not_charged),
+        cmocka_unit_test(what_was_kept_for_too_long_is_not_charged),
+        cmocka_unit_test(an_owner_that_cannot_yet_is_asked_again),
         cmocka_unit_test(a_lease_is_given_back_through_any_node),
         cmocka_unit_test(a_rate_given_on_the_spot_has_one_counter_in_the_region),
         cmocka_unit_test(a_request_over_several_owners_is_all_or_nothing),

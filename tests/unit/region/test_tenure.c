@@ -58,6 +58,62 @@ static void nodes_that_start_together_share_all_partitions(void **state)
     }
 }
 
+/* Clocks differ, and run at different speeds. */
+static void every_node_knows_how_old_letters_to_the_others_are(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct sim *sim = region_new(seed, 4);
+        start_all(sim);
+        must_settle(sim, "at the start");
+        for (uint32_t i = 0; i < 300; i++) {
+            region_run(sim, MS(10));
+            for (uint32_t pair = 0; pair < 16; pair++) {
+                hr_ns age = pair / 4 == pair % 4 ? 0 : region_age(sim, pair / 4, pair % 4);
+                if (age < 0 || age > 2 * SIM_STEP_NS + MS(1)) {
+                    fail_msg("seed %lu, from %u to %u: %ld ns", (unsigned long)seed, pair / 4, pair % 4, (long)age);
+                }
+            }
+        }
+        region_free(sim);
+    }
+}
+
+static uint32_t owned_by(struct sim *sim, uint32_t node)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < HR_PARTITIONS; p++) {
+        count += region_owner(sim, p) == node;
+    }
+    return count;
+}
+
+/* Neither can tell which of the two is cut off. The other half of all cuts, and its crash, the region does not survive
+ * as an owner. */
+static void of_two_nodes_the_one_of_the_lesser_id_goes_on(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct sim *sim = region_new(seed, 2);
+        start_all(sim);
+        must_settle(sim, "at the start");
+        uint32_t lesser = sim->nodes[0].all[0].id < sim->nodes[0].all[1].id ? 0 : 1, other = 1 - lesser;
+        region_cut(sim, lesser, other, true);
+        region_cut(sim, other, lesser, true);
+        region_run(sim, SECONDS(4));
+        assert_int_equal(owned_by(sim, lesser), HR_PARTITIONS);
+        region_heal(sim);
+        must_settle(sim, "after the cut");
+        assert_in_range(owned_by(sim, other), HR_PARTITIONS * 45 / 100, HR_PARTITIONS * 55 / 100);
+        region_crash(sim, lesser);
+        region_run(sim, SECONDS(10));
+        assert_int_equal(owned_by(sim, other), 0);
+        region_start(sim, lesser);
+        must_settle(sim, "after the crash");
+        region_free(sim);
+    }
+}
+
 static void spend_some(struct sim *sim, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -434,6 +490,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_that_start_together_share_all_partitions),
+        cmocka_unit_test(every_node_knows_how_old_letters_to_the_others_are),
+        cmocka_unit_test(of_two_nodes_the_one_of_the_lesser_id_goes_on),
         cmocka_unit_test(planned_moves_neither_lose_nor_double_a_unit),
         cmocka_unit_test(planned_moves_pause_no_partition_for_long),
         cmocka_unit_test(nodes_that_all_leave_together_are_down_at_once),
