@@ -25,6 +25,8 @@ copy-dropped    4 1 3 150 90s
 hold-twice      7 1 3 150 90s
 commit-gives    1 1 3 150 90s
 settle-lost     1 1 3 150 90s
+silence-waits   1 1 3 150 90s
+share-free      2 1 3 150 90s
 fact-older      6 1 3 150 90s
 never-refutes   1 1 3 150 90s
 cap-whole       1 3 2 100 60s --caps

@@ -159,8 +159,10 @@ static int set_clock(const struct hr_run *run, uint32_t node, int64_t steady_ms,
     return HR_EXIT_DONE;
 }
 
-static int strike_node(struct hr_run *run, const struct hr_fault_plan *fault, uint32_t node, bool is_over)
+static int strike_node(struct hr_run *run, const struct hr_strike_plan *plan, uint32_t node)
 {
+    const struct hr_fault_plan *fault = &run->scenario.faults[plan->fault];
+    bool is_over = plan->is_over;
     switch ((int)fault->deed) {
     case HR_DEED_KILL:
     case HR_DEED_STOP:
@@ -172,8 +174,11 @@ static int strike_node(struct hr_run *run, const struct hr_fault_plan *fault, ui
     case HR_DEED_PAUSE:
         hr_local_signal_node(&run->local, node, is_over ? SIGCONT : SIGSTOP);
         return HR_EXIT_DONE;
+    case HR_DEED_FILL:
+        return is_over ? hr_run_disk_free(run, node) : hr_run_disk_fill(run, node);
     default:
-        return set_clock(run, node, is_over ? 0 : fault->steady_ms, is_over ? 0 : fault->wall_ms);
+        return is_over ? set_clock(run, node, 0, 0)
+                       : set_clock(run, node, fault->steady_ms + plan->drifted_ms, fault->wall_ms + plan->drifted_ms);
     }
 }
 
@@ -187,7 +192,8 @@ static int strike(struct hr_run *run, const struct hr_strike_plan *plan)
         hr_run_print_strike(run, plan);
         return set_links(run, fault, plan->is_over);
     }
-    if (!plan->is_over) {
+    bool is_step = plan->drifted_ms != 0;
+    if (!plan->is_over && !is_step) {
         *node = find_node(run, fault->subject);
         bool is_running = *node < run->local.plan.node_count && run->local.nodes[*node].pid > 0;
         *node = is_running ? *node : run->local.plan.node_count;
@@ -196,8 +202,10 @@ static int strike(struct hr_run *run, const struct hr_strike_plan *plan)
     if (*node == run->local.plan.node_count) {
         return HR_EXIT_DONE;
     }
-    hr_run_print_strike(run, plan);
-    return strike_node(run, fault, *node, plan->is_over);
+    if (!is_step) {
+        hr_run_print_strike(run, plan);
+    }
+    return strike_node(run, plan, *node);
 }
 
 /* --- from start to end --- */
@@ -233,7 +241,8 @@ static int prepare(struct hr_run *run)
     int status = hr_local_find_programs(&run->local);
     status = status == HR_EXIT_DONE ? hr_local_make_folder(&run->local, run->folder) : status;
     status = status == HR_EXIT_DONE ? write_limits(run) : status;
-    return status == HR_EXIT_DONE ? hr_local_write_files(&run->local, run->scenario.delay) : status;
+    status = status == HR_EXIT_DONE ? hr_local_write_files(&run->local, run->scenario.delay) : status;
+    return status == HR_EXIT_DONE ? hr_run_disks_open(run) : status;
 }
 
 static int stop_early(const struct hr_run *run)
@@ -343,6 +352,7 @@ int hr_run(struct hr_run *run)
         status = has_held(run) ? HR_EXIT_DONE : HR_EXIT_FAILED;
     }
     hr_run_load_free(run->load);
+    hr_run_disks_close(run);
     if (run->folder == NULL && status == HR_EXIT_DONE) { /* else its logs may tell why */
         hr_local_remove_folder(&run->local);
     }

@@ -43,6 +43,7 @@ struct hr_run {
     bool is_quiet;      /* prints no line for each strike */
 
     struct hr_local local;
+    bool has_disk[HR_LOCAL_NODES_MAX]; /* a small one is mounted for its data */
     struct hr_run_load *load;
     uint32_t strike_count;
     struct hr_strike_plan strikes[HR_SCENARIO_STRIKES_MAX];
@@ -60,6 +61,14 @@ struct hr_run {
 /* HR_EXIT_DONE: all checks were held. HR_EXIT_FAILED: not, and run->checks tell which; or it was told to stop, and
  * there are none. HR_EXIT_INVALID, HR_EXIT_UNREACHABLE: it could not be run, and why was printed. */
 int hr_run(struct hr_run *run);
+
+/* (run_disk.c) A disk of HR_RUN_DISK_MIB for each node that the scenario may fill one of: a file system in memory,
+ * which only root can mount; else HR_EXIT_UNREACHABLE. Not in its place any more after close. */
+#define HR_RUN_DISK_MIB 32
+int hr_run_disks_open(struct hr_run *run);
+void hr_run_disks_close(struct hr_run *run);
+int hr_run_disk_fill(const struct hr_run *run, uint32_t node);
+int hr_run_disk_free(const struct hr_run *run, uint32_t node);
 
 /* (run_verdict.c) Fills in phases and checks from what was counted. */
 void hr_run_judge(struct hr_run *run);

@@ -99,7 +99,7 @@ static uint64_t allowance(const struct hr_run *run)
         const struct hr_strike_plan *strike = &run->strikes[i];
         const struct hr_fault_plan *fault = &run->scenario.faults[strike->fault];
         uint32_t node = run->struck[strike->strike].node;
-        if (strike->is_over || node >= run->local.plan.node_count) {
+        if (strike->is_over || strike->drifted_ms != 0 || node >= run->local.plan.node_count) {
             continue;
         }
         if (fault->deed == HR_DEED_KILL) {

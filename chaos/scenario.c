@@ -6,6 +6,8 @@
 
 #include "node/doc_yaml.h"
 
+#define MILLION 1000000
+
 #define COUNT_OF(array) (uint32_t)(sizeof(array) / sizeof((array)[0]))
 
 /* What a reader works on. Each read_ function is false with *problem filled in. */
@@ -16,7 +18,7 @@ struct reader {
 };
 
 static const char *const deeds[HR_DEED_COUNT] = {"cut",  "mute", "deaf",  "delay", "loss",
-                                                 "kill", "stop", "pause", "clock"};
+                                                 "kill", "stop", "pause", "fill",  "clock"};
 
 const char *hr_deed_name(enum hr_deed deed)
 {
@@ -80,6 +82,30 @@ static bool read_offset(const struct reader *r, hr_doc_node node, const char *wh
     }
     int64_t ms = (int64_t)ns / HR_NS_PER_MS;
     *ret_ms = is_back ? -ms : ms;
+    return true;
+}
+
+/* "200ppm" or "-200ppm". */
+static bool read_drift(const struct reader *r, hr_doc_node node, int32_t *ret_ppm)
+{
+    struct hr_span text;
+    char number[16], *end = NULL;
+    if (node == 0) {
+        return true;
+    }
+    if (!hr_doc_scalar(r->doc, node, "drift", &text, r->problem)) {
+        return false;
+    }
+    size_t used = text.bytes < sizeof(number) ? text.bytes : sizeof(number) - 1;
+    memcpy(number, text.at, used);
+    number[used] = '\0';
+    long ppm = strtol(number, &end, 10);
+    bool is_number = (number[0] >= '0' && number[0] <= '9') || (number[0] == '-' && end != number);
+    if (!is_number || strcmp(end, "ppm") != 0 || labs(ppm) > HR_SCENARIO_DRIFT_PPM_MAX) {
+        return hr_doc_fault(r->doc, node, r->problem, "drift must be as 200ppm or -200ppm, %dppm at most",
+                            HR_SCENARIO_DRIFT_PPM_MAX);
+    }
+    *ret_ppm = (int32_t)ppm;
     return true;
 }
 
@@ -246,7 +272,7 @@ static bool check_subject(const struct reader *r, hr_doc_node node, const struct
 
 static bool read_clock(const struct reader *r, hr_doc_node map, struct hr_fault_plan *fault)
 {
-    static const char *const names[] = {"node", "steady", "wall"};
+    static const char *const names[] = {"node", "steady", "wall", "drift"};
     static const struct hr_doc_keys keys = {"clock", COUNT_OF(names), names};
     hr_doc_node values[COUNT_OF(names)];
     if (!hr_doc_fields(r->doc, map, &keys, values, r->problem)) {
@@ -257,7 +283,7 @@ static bool read_clock(const struct reader *r, hr_doc_node map, struct hr_fault_
     }
     return read_text(r, values[0], "node", sizeof(fault->subject), fault->subject) &&
            check_subject(r, values[0], fault) && read_offset(r, values[1], "steady", &fault->steady_ms) &&
-           read_offset(r, values[2], "wall", &fault->wall_ms);
+           read_offset(r, values[2], "wall", &fault->wall_ms) && read_drift(r, values[3], &fault->drift_ppm);
 }
 
 /* The one deed among the values: deeds come first in them. */
@@ -270,7 +296,7 @@ static bool read_deed(const struct reader *r, hr_doc_node map, const hr_doc_node
     }
     if (count != 1) {
         return hr_doc_fault(r->doc, map, r->problem,
-                            "a fault needs one of cut, mute, deaf, delay, loss, kill, stop, pause and clock");
+                            "a fault needs one of cut, mute, deaf, delay, loss, kill, stop, pause, fill and clock");
     }
     hr_doc_node node = values[fault->deed];
     if (fault->deed == HR_DEED_CLOCK) {
@@ -294,8 +320,8 @@ static bool check_times(const struct reader *r, hr_doc_node map, const struct hr
 
 static bool read_fault(const struct reader *r, hr_doc_node map)
 {
-    static const char *const names[] = {"cut",   "mute",  "deaf", "delay", "loss",  "kill", "stop",
-                                        "pause", "clock", "at",   "for",   "every", "until"};
+    static const char *const names[] = {"cut",   "mute", "deaf",  "delay", "loss", "kill",  "stop",
+                                        "pause", "fill", "clock", "at",    "for",  "every", "until"};
     static const struct hr_doc_keys keys = {"a fault", COUNT_OF(names), names};
     hr_doc_node values[COUNT_OF(names)];
     if (r->scenario->fault_count == HR_SCENARIO_FAULTS_MAX) {
@@ -303,8 +329,8 @@ static bool read_fault(const struct reader *r, hr_doc_node map)
     }
     struct hr_fault_plan *fault = &r->scenario->faults[r->scenario->fault_count++];
     return hr_doc_fields(r->doc, map, &keys, values, r->problem) && read_deed(r, map, values, fault) &&
-           read_time(r, values[9], "at", &fault->at) && read_time(r, values[10], "for", &fault->lasts) &&
-           read_time(r, values[11], "every", &fault->every) && read_time(r, values[12], "until", &fault->until) &&
+           read_time(r, values[10], "at", &fault->at) && read_time(r, values[11], "for", &fault->lasts) &&
+           read_time(r, values[12], "every", &fault->every) && read_time(r, values[13], "until", &fault->until) &&
            check_times(r, map, fault);
 }
 
@@ -400,6 +426,19 @@ static int compare_strikes(const void *a, const void *b)
     return (one->strike > two->strike) - (one->strike < two->strike);
 }
 
+/* Between a strike that sets a clock adrift and its end, steps; returns the new count. */
+static uint32_t add_drift(const struct hr_fault_plan *plan, struct hr_strike_plan begin, hr_ns end, uint32_t count,
+                          struct hr_strike_plan *strikes)
+{
+    hr_ns every = plan->drift_ppm == 0 ? 0 : HR_SCENARIO_DRIFT_STEP_MS * HR_NS_PER_MS * MILLION / labs(plan->drift_ppm);
+    for (hr_ns at = begin.at + every; every > 0 && at < end && count < HR_SCENARIO_STRIKES_MAX; at += every) {
+        begin.drifted_ms += plan->drift_ppm > 0 ? HR_SCENARIO_DRIFT_STEP_MS : -HR_SCENARIO_DRIFT_STEP_MS;
+        strikes[count] = begin;
+        strikes[count++].at = at;
+    }
+    return count;
+}
+
 static uint32_t add_strikes(const struct hr_scenario *scenario, uint32_t fault, uint32_t count,
                             struct hr_strike_plan *strikes)
 {
@@ -411,8 +450,10 @@ static uint32_t add_strikes(const struct hr_scenario *scenario, uint32_t fault, 
         }
         uint32_t strike = count;
         hr_ns end = plan->lasts > 0 && at + plan->lasts < scenario->lasts ? at + plan->lasts : scenario->lasts;
-        strikes[count++] = (struct hr_strike_plan){at, fault, false, strike};
-        strikes[count++] = (struct hr_strike_plan){end, fault, true, strike};
+        const struct hr_strike_plan begin = {at, fault, false, strike, 0};
+        strikes[count++] = begin;
+        strikes[count++] = (struct hr_strike_plan){end, fault, true, strike, 0};
+        count = add_drift(plan, begin, end, count, strikes);
         at += plan->every;
     } while (plan->every > 0 && at < plan->until);
     return count;

@@ -37,7 +37,8 @@ enum hr_deed {
     HR_DEED_KILL,  /* a node, with SIGKILL; it is started again when the fault is over */
     HR_DEED_STOP,  /* a node, with SIGTERM; the same */
     HR_DEED_PAUSE, /* a node, with SIGSTOP, until SIGCONT */
-    HR_DEED_CLOCK, /* a node's clocks go wrong by so much */
+    HR_DEED_FILL,  /* a node's disk, a small one of its own, is full */
+    HR_DEED_CLOCK, /* a node's clocks go wrong by so much, or more and more */
 };
 #define HR_DEED_COUNT (HR_DEED_CLOCK + 1)
 
@@ -51,6 +52,7 @@ struct hr_fault_plan {
      * much. */
     char subject[HR_CONFIG_NAME_BYTES_MAX + 1];
     int64_t steady_ms, wall_ms; /* of a clock */
+    int32_t drift_ppm;          /* of both clocks: of each second so many millionths more */
 };
 
 struct hr_scenario {
@@ -82,9 +84,14 @@ void hr_scenario_scale(struct hr_scenario *scenario, hr_ns lasts);
 struct hr_strike_plan {
     hr_ns at;
     uint32_t fault;
-    bool is_over;    /* undo what `strike` has done */
-    uint32_t strike; /* of the strikes; its own place where it is no undoing */
+    bool is_over;       /* undo what `strike` has done */
+    uint32_t strike;    /* of the strikes; its own place where it is no undoing, and no step of a drift */
+    int64_t drifted_ms; /* a step of that strike's drift: so far the clocks are to be off now; 0: it is none */
 };
+
+/* Clocks that drift are set anew whenever they are off by so much more. */
+#define HR_SCENARIO_DRIFT_STEP_MS 1
+#define HR_SCENARIO_DRIFT_PPM_MAX 100000
 
 /* What is to be done, in the order of time; what would come after the end is left out, but for undoing. Returns how
  * many; those beyond HR_SCENARIO_STRIKES_MAX are left out. */

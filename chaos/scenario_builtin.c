@@ -36,6 +36,22 @@ static const char clock_jump[] = "name: clock-jump\n"
                                  "  - {at: 15s, for: 20s, clock: {node: us-owner, steady: 5s}}\n"
                                  "expect: {answers: 95%, heals: 30s}\n";
 
+static const char clock_drift[] = "name: clock-drift\n"
+                                  "about: both clocks of one node run 200 ppm too fast, and of another too slow\n"
+                                  "lasts: 60s\n"
+                                  "faults:\n"
+                                  "  - {at: 5s, for: 50s, clock: {node: us-owner, drift: 200ppm}}\n"
+                                  "  - {at: 5s, for: 50s, clock: {node: eu-owner, drift: -200ppm}}\n"
+                                  "expect: {reserve: 90%, answers: 99%, heals: 30s}\n";
+
+static const char disk_full[] =
+    "name: disk-full\n"
+    "about: the disk of the node that answers for the cap in one region is full for 20 s (as root)\n"
+    "lasts: 60s\n"
+    "faults:\n"
+    "  - {at: 15s, for: 20s, fill: us-owner}\n"
+    "expect: {reserve: 90%, answers: 95%, heals: 30s}\n";
+
 static const char kill_owner[] =
     "name: kill-owner\n"
     "about: the node that answers for the cap in one region is killed every 2 s for a minute\n"
@@ -79,6 +95,7 @@ static const char lossy[] = "name: lossy\n"
 const struct hr_scenario_text hr_scenarios[] = {
     TEXT("partition", partition),     TEXT("one-way", one_way),       TEXT("clock-skew", clock_skew),
     TEXT("clock-jump", clock_jump),   TEXT("kill-owner", kill_owner), TEXT("standstill", standstill),
-    TEXT("rolling-restart", rolling), TEXT("lossy", lossy),
+    TEXT("rolling-restart", rolling), TEXT("lossy", lossy),           TEXT("clock-drift", clock_drift),
+    TEXT("disk-full", disk_full),
 };
 const uint32_t hr_scenario_count = sizeof(hr_scenarios) / sizeof(hr_scenarios[0]);

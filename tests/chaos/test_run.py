@@ -4,6 +4,7 @@ Each script is run as: python3 test_SUBJECT.py BUILD [UNITTEST-ARGUMENT...]"""
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,6 +95,19 @@ class Run(unittest.TestCase):
                 with open(node_file, encoding="utf-8") as file:
                     return rpc.Client(int(file.read().split('rpc: "127.0.0.1:')[1].split('"')[0]))
             time.sleep(0.02)
+
+    def test_a_node_has_nothing_of_the_simulator_in_it(self):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "base", "defect.h")
+        with open(source, encoding="utf-8") as file:
+            words = re.findall(r'X\([A-Z_]+, "([a-z-]+)"', file.read())
+        self.assertGreater(len(words), 20)
+        words += ["hr_sim_", "step-wall", "swizzle", "kill-owner"]
+        with open(os.path.join(BUILD, "headroomd"), "rb") as file:
+            node = file.read()
+        self.assertEqual([word for word in words if word.encode() in node], [])
+        self.assertIn(b"chaos.clock", node)
+        with open(CHAOS, "rb") as file:
+            self.assertIn(b"swizzle", file.read())
 
     def test_clocks_can_be_set_only_where_the_node_file_allows_it(self):
         for chaos in (True, False):

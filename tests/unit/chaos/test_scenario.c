@@ -99,6 +99,12 @@ static void a_mistake_is_refused_at_its_place(void **state)
         {"faults: [{loss: 200%}]\n", "loss must be a percentage", "s.yaml:1:17"},
         {"faults: [{clock: {wall: 5s}}]\n", "clock needs a node", "s.yaml:1:18"},
         {"faults: [{clock: {node: us-1, wall: 5}}]\n", "wall must be a time as 5s or -1h", "s.yaml:1:37"},
+        {"faults: [{fill: us}]\n", "fill needs a node", "s.yaml:1:17"},
+        {"faults: [{clock: {node: us-1, drift: 5}}]\n", "drift must be as 200ppm", "s.yaml:1:38"},
+        {"faults: [{clock: {node: us-1, drift: ppm}}]\n", "drift must be as 200ppm", "s.yaml:1:38"},
+        {"faults: [{clock: {node: us-1, drift: -ppm}}]\n", "drift must be as 200ppm", "s.yaml:1:38"},
+        {"faults: [{clock: {node: us-1, drift: 100001ppm}}]\n", "100000ppm at most", "s.yaml:1:38"},
+        {"faults: [{clock: {node: us-1, drift: 99999999999999999ppm}}]\n", "100000ppm at most", "s.yaml:1:38"},
         {"faults: [{cut: us, until: 9s}]\n", "until needs every", "s.yaml:1:10"},
         {"faults: [{cut: us, every: 1s, for: 1s, until: 9s}]\n", "a for that is shorter than every", "s.yaml:1:10"},
         {"faults: [{cut: us, every: 1s, until: 9s}]\n", "a for that is shorter than every", "s.yaml:1:10"},
@@ -155,10 +161,31 @@ static void strikes_come_in_the_order_of_time_and_each_is_undone(void **state)
     }
 }
 
+static void a_drift_goes_on_in_steps_until_it_is_over(void **state)
+{
+    static const struct {
+        hr_ns at_ms;
+        int64_t drifted_ms;
+        bool is_over;
+    } rows[] = {{1000, 0, false}, {3500, -1, false}, {6000, -2, false}, {8500, -3, false}, {9000, 0, true}};
+    (void)state;
+    must_parse("lasts: 10s\nfaults:\n  - {at: 1s, for: 8s, clock: {node: us-1, drift: -400ppm}}\n");
+    assert_int_equal(hr_scenario_strikes(&scenario, strikes), COUNT_OF(rows));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (strikes[i].at != rows[i].at_ms * HR_NS_PER_MS || strikes[i].drifted_ms != rows[i].drifted_ms ||
+            strikes[i].is_over != rows[i].is_over || strikes[i].strike != 0) {
+            fail_msg("row %zu: %lld ms, off by %lld ms", i, (long long)(strikes[i].at / HR_NS_PER_MS),
+                     (long long)strikes[i].drifted_ms);
+        }
+    }
+}
+
 static void no_more_strikes_than_there_is_room_for(void **state)
 {
     (void)state;
     must_parse("lasts: 1h\nfaults:\n  - {at: 0s, every: 100ms, until: 1h, for: 50ms, pause: us-1}\n");
+    assert_int_equal(hr_scenario_strikes(&scenario, strikes), HR_SCENARIO_STRIKES_MAX);
+    must_parse("lasts: 1h\nfaults:\n  - {at: 0s, clock: {node: us-1, drift: 100000ppm}}\n");
     assert_int_equal(hr_scenario_strikes(&scenario, strikes), HR_SCENARIO_STRIKES_MAX);
 }
 
@@ -185,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_mistake_is_refused_at_its_place),
         cmocka_unit_test(no_prefix_of_a_text_is_read_beyond_its_end),
         cmocka_unit_test(strikes_come_in_the_order_of_time_and_each_is_undone),
+        cmocka_unit_test(a_drift_goes_on_in_steps_until_it_is_over),
         cmocka_unit_test(no_more_strikes_than_there_is_room_for),
         cmocka_unit_test(other_time_moves_faults_but_not_their_pace),
     };
