@@ -16,7 +16,7 @@ struct reader {
     const char *path;
     struct hr_problem *problem;
     struct hr_node_config *config;
-    hr_doc_node join, gossip, tls; /* cluster.join, listen.gossip, cluster.tls; 0: not given */
+    hr_doc_node workers, join, gossip, tls; /* node.workers, cluster.join, listen.gossip, cluster.tls; 0: not given */
 };
 
 enum section {
@@ -205,7 +205,8 @@ static bool read_workers(struct reader *r, hr_doc_node node)
         return false;
     }
     if (hr_span_equal(text, HR_SPAN("auto"))) {
-        return true; /* as it stands */
+        r->config->workers = 0;
+        return true;
     }
     if (hr_amount_parse(text, &workers) == HR_E_INVALID) {
         return fault_of_form(r, node, bounds.what, "auto or a whole number");
@@ -214,6 +215,7 @@ static bool read_workers(struct reader *r, hr_doc_node node)
         return false;
     }
     r->config->workers = (uint32_t)workers;
+    r->workers = node;
     return true;
 }
 
@@ -507,6 +509,7 @@ static void fill_defaults(struct hr_node_config *config)
 {
     *config = (struct hr_node_config){
         .listen = {.rpc = {.host = "127.0.0.1", .port = RPC_PORT_DEFAULT}},
+        .workers = 1,
         .weight = 1,
         .cluster = "headroom",
         .call_deadline_ns = 20 * (uint64_t)HR_NS_PER_MS,
@@ -542,7 +545,13 @@ static void fill_derived(struct hr_node_config *config)
 static bool is_whole(struct reader *r)
 {
     const struct hr_node_config *config = r->config;
-    if (config->listen.gossip.host[0] != '\0') {
+    bool is_alone = config->listen.gossip.host[0] == '\0';
+    if (!is_alone && config->workers > 1) {
+        return hr_doc_fault(r->doc, r->workers, r->problem,
+                            "node.workers: several are for a node alone, without listen.gossip; not %u here",
+                            config->workers);
+    }
+    if (!is_alone) {
         return config->secret_file[0] != '\0' ||
                hr_doc_fault(r->doc, r->gossip, r->problem,
                             "listen.gossip needs cluster.secret_file: the nodes of a cluster share one secret");

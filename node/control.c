@@ -79,6 +79,113 @@ static void pack_fault(struct hr_packer *out, uint64_t msgid, enum hr_code code,
     hr_pack_error(out, msgid, &fault);
 }
 
+/* --- all workers together --- */
+
+/* Into every core, or, where one of them has no room, into none: the old set goes back into those that were first. */
+static enum hr_err load(struct hr_control *control, const struct hr_limit_set *set, struct hr_now now)
+{
+    for (uint32_t i = 0; i < control->worker_count; i++) {
+        enum hr_err err = hr_core_load(control->cores[i], set, now);
+        for (uint32_t k = 0; err != HR_OK && k < i; k++) {
+            enum hr_err old_err = hr_core_load(control->cores[k], hr_catalog_set(control->catalog), now);
+            (void)old_err; /* there was room for it a moment ago */
+        }
+        if (err != HR_OK) {
+            return err;
+        }
+    }
+    return HR_OK;
+}
+
+static struct hr_shard *shard_of(const struct hr_control *control, uint32_t worker)
+{
+    return hr_core_shard(control->cores[worker]);
+}
+
+static struct hr_shard_counts sum_counts(const struct hr_control *control)
+{
+    struct hr_shard_counts sum = {0};
+    for (uint32_t i = 0; i < control->worker_count; i++) {
+        struct hr_shard_counts one = hr_shard_counts(shard_of(control, i));
+        sum.decisions += one.decisions;
+        sum.denied += one.denied;
+        sum.peeks += one.peeks;
+        sum.waited += one.waited;
+        sum.repeated += one.repeated;
+        sum.faults += one.faults;
+        sum.batches += one.batches;
+        sum.batches_failed += one.batches_failed;
+        sum.records += one.records;
+        sum.restored += one.restored;
+        sum.restored_late += one.restored_late;
+    }
+    return sum;
+}
+
+static struct hr_limiter_usage sum_usage(const struct hr_control *control)
+{
+    struct hr_limiter_usage sum = {0};
+    for (uint32_t i = 0; i < control->worker_count; i++) {
+        struct hr_limiter_usage one = hr_limiter_usage(hr_shard_limiter(shard_of(control, i)));
+        sum.counters += one.counters;
+        sum.counters_max += one.counters_max;
+        sum.leases += one.leases;
+        sum.leases_max += one.leases_max;
+        sum.log_blocks += one.log_blocks;
+        sum.log_blocks_max += one.log_blocks_max;
+    }
+    return sum;
+}
+
+static struct hr_metrics_use sum_replies(const struct hr_control *control)
+{
+    struct hr_metrics_use sum = {0};
+    for (uint32_t i = 0; i < control->worker_count; i++) {
+        struct hr_metrics_use one = hr_shard_replies(shard_of(control, i));
+        sum.used += one.used;
+        sum.max += one.max;
+    }
+    return sum;
+}
+
+static struct hr_tally sum_tally(const struct hr_control *control, uint32_t limit)
+{
+    struct hr_tally sum = {0};
+    for (uint32_t i = 0; i < control->worker_count; i++) {
+        struct hr_tally one = hr_limiter_tally(hr_shard_limiter(shard_of(control, i)), limit);
+        sum.admitted += one.admitted;
+        sum.denied += one.denied;
+    }
+    return sum;
+}
+
+/* Since when the oldest change of any worker waits for the store. */
+static hr_ns oldest_change(const struct hr_control *control, hr_ns now)
+{
+    hr_ns oldest = now;
+    for (uint32_t i = 0; i < control->worker_count; i++) {
+        hr_ns one = hr_shard_oldest_change(shard_of(control, i), now);
+        oldest = one < oldest ? one : oldest;
+    }
+    return oldest;
+}
+
+/* Of what metrics and status show. */
+static void sum_connections(const struct hr_control *control, struct hr_connections_stats *ret_sum)
+{
+    *ret_sum = (struct hr_connections_stats){0};
+    for (uint32_t i = 0; i < control->worker_count && control->workers[i] != NULL; i++) {
+        const struct hr_connections_stats *one = hr_worker_stats(control->workers[i]);
+        ret_sum->open += one->open;
+        ret_sum->total += one->total;
+        ret_sum->refused += one->refused;
+        for (int method = 0; method <= HR_METHOD_UNKNOWN; method++) {
+            ret_sum->requests[method] += one->requests[method];
+        }
+        hr_histogram_merge(&ret_sum->latency, &one->latency);
+    }
+}
+
 /* --- limits --- */
 
 static const struct hr_limit *find_limit(const struct hr_limit_set *set, struct hr_span name)
@@ -160,7 +267,7 @@ static bool put_in_force(struct hr_control *control, const struct hr_limit_set *
         pack_fault(out, msgid, HR_CODE_UNAVAILABLE, "the store did not take the change; nothing was changed");
         return false;
     }
-    if (hr_core_load(control->core, set, now) != HR_OK) {
+    if (load(control, set, now) != HR_OK) {
         pack_fault(out, msgid, HR_CODE_RESOURCE_EXHAUSTED, "more limits than this node has room for");
         return false;
     }
@@ -187,7 +294,7 @@ void hr_control_turn(struct hr_control *control, struct hr_now now)
                                          ? hr_catalog_prepare_put(control->catalog, ordinal, change.json, &problem)
                                          : hr_catalog_prepare_delete(control->catalog, ordinal, change.name, &problem);
     bool is_kept = keep_change(control, &change) == HR_OK;
-    if (set == NULL || hr_core_load(control->core, set, now) != HR_OK) {
+    if (set == NULL || load(control, set, now) != HR_OK) {
         hr_log_write(control->log, &(struct hr_log_event){now.wall, HR_LOG_ERROR, "limit_refused",
                                                           HR_LOG_FIELDS(hr_log_text("limit", change.name))});
         return;
@@ -263,7 +370,7 @@ void hr_control_reload(struct hr_control *control, struct hr_now now)
 {
     const struct hr_limit_set *set = hr_catalog_prepare_reload(control->catalog, &control->reload_fault);
     control->has_reload_fault = set == NULL;
-    if (set != NULL && hr_core_load(control->core, set, now) != HR_OK) {
+    if (set != NULL && load(control, set, now) != HR_OK) {
         hr_problem_what(&control->reload_fault, "more limits than this node has room for");
         hr_problem_where(&control->reload_fault, "%s", control->config->limits);
         control->has_reload_fault = true;
@@ -295,7 +402,7 @@ static void pack_limits_status(struct hr_control *control, struct hr_now now, st
 
 static void pack_store_status(struct hr_control *control, struct hr_now now, struct hr_packer *out)
 {
-    struct hr_shard_counts counts = hr_shard_counts(control->shard);
+    struct hr_shard_counts counts = sum_counts(control);
     pack_key(out, "store");
     if (control->store == NULL) {
         hr_pack_nil(out);
@@ -316,7 +423,7 @@ static void pack_store_status(struct hr_control *control, struct hr_now now, str
     pack_number(out, "batches", counts.batches);
     pack_number(out, "batches_failed", failures);
     pack_number(out, "records", counts.records);
-    pack_number(out, "lag_ms", ms_between(hr_shard_oldest_change(control->shard, now.steady), now.steady));
+    pack_number(out, "lag_ms", ms_between(oldest_change(control, now.steady), now.steady));
     pack_number(out, "commit_us", commit_ns / 1000);
 }
 
@@ -326,7 +433,7 @@ static void pack_by_limit(struct hr_control *control, struct hr_packer *out)
     pack_key(out, "by_limit");
     hr_pack_array(out, set->limit_count);
     for (uint32_t i = 0; i < set->limit_count; i++) {
-        struct hr_tally tally = hr_limiter_tally(hr_shard_limiter(control->shard), i);
+        struct hr_tally tally = sum_tally(control, i);
         hr_pack_map(out, 4);
         pack_key(out, "name");
         hr_pack_text(out, set->limits[i].name);
@@ -338,14 +445,16 @@ static void pack_by_limit(struct hr_control *control, struct hr_packer *out)
 
 static void pack_status(struct hr_control *control, uint64_t msgid, struct hr_now now, struct hr_packer *out)
 {
-    struct hr_shard_counts counts = hr_shard_counts(control->shard);
-    struct hr_limiter_usage usage = hr_limiter_usage(hr_shard_limiter(control->shard));
+    struct hr_shard_counts counts = sum_counts(control);
+    struct hr_limiter_usage usage = sum_usage(control);
+    struct hr_connections_stats connections;
+    sum_connections(control, &connections);
     const struct {
         const char *key;
         uint64_t number;
     } numbers[] = {
         {"uptime_ms", ms_between(control->started.steady, now.steady)},
-        {"connections", control->worker == NULL ? 0 : hr_worker_stats(control->worker)->open},
+        {"connections", connections.open},
         {"counters", usage.counters},
         {"counters_max", usage.counters_max},
         {"leases", usage.leases},
@@ -359,7 +468,7 @@ static void pack_status(struct hr_control *control, uint64_t msgid, struct hr_no
         {"errors", counts.faults},
         {"restored", counts.restored},
         {"restored_without_room", counts.restored_late},
-        {"shards", 1},
+        {"shards", control->worker_count},
     };
     const uint32_t number_count = sizeof(numbers) / sizeof(numbers[0]);
     hr_pack_result_head(out, msgid);
@@ -473,7 +582,10 @@ static void pack_hot_keys(struct hr_control *control, uint64_t msgid, struct hr_
 {
     struct hr_topk_entry entries[HOT_KEYS_SHOWN];
     const struct hr_limit_set *set = hr_catalog_set(control->catalog);
-    uint32_t count = hr_topk_list(hr_shard_hot_keys(control->shard), HOT_KEYS_SHOWN, entries);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < control->worker_count; i++) { /* a counter is one worker's */
+        count = hr_topk_list_more(hr_shard_hot_keys(shard_of(control, i)), HOT_KEYS_SHOWN, count, entries);
+    }
     hr_pack_result_head(out, msgid);
     hr_pack_map(out, 1);
     pack_key(out, "keys");
@@ -545,7 +657,7 @@ static struct hr_metrics_limit *limit_metrics(struct hr_control *control, uint32
     struct hr_metrics_limit *limits = calloc((size_t)count + 1, sizeof(*limits));
     const struct hr_limit_set *set = hr_catalog_set(control->catalog);
     for (uint32_t i = 0; limits != NULL && i < count; i++) {
-        struct hr_tally tally = hr_limiter_tally(hr_shard_limiter(control->shard), i);
+        struct hr_tally tally = sum_tally(control, i);
         bool is_shadow = set->limits[i].mode == HR_SHADOW;
         limits[i] = (struct hr_metrics_limit){.name = set->limits[i].name, .allowed = tally.admitted};
         limits[i].denied = is_shadow ? 0 : tally.denied;
@@ -611,15 +723,16 @@ static uint32_t region_metrics(const struct hr_control *control, struct hr_now n
 static struct hr_span metrics_page(struct hr_control *control)
 {
     struct hr_now now = hr_clock_now(control->clock);
-    const struct hr_connections_stats *stats = hr_worker_stats(control->worker);
-    struct hr_limiter_usage usage = hr_limiter_usage(hr_shard_limiter(control->shard));
-    struct hr_shard_counts counts = hr_shard_counts(control->shard);
+    struct hr_connections_stats stats;
+    sum_connections(control, &stats);
+    struct hr_limiter_usage usage = sum_usage(control);
+    struct hr_shard_counts counts = sum_counts(control);
     struct hr_metrics_tally methods[HR_METHOD_UNKNOWN], errors[1] = {{HR_SPAN("any"), counts.faults}};
     for (int i = 0; i < HR_METHOD_UNKNOWN; i++) {
-        methods[i] = (struct hr_metrics_tally){hr_method_name((enum hr_method)i), stats->requests[i]};
+        methods[i] = (struct hr_metrics_tally){hr_method_name((enum hr_method)i), stats.requests[i]};
     }
     const struct hr_metrics_listener listeners[] = {
-        {HR_SPAN("rpc"), stats->open, stats->total, stats->refused},
+        {HR_SPAN("rpc"), stats.open, stats.total, stats.refused},
         {HR_SPAN("http"), hr_http_server_open_count(control->http), hr_http_server_accepted_count(control->http), 0},
     };
     struct hr_metrics_tally members[HR_MEMBER_LEFT + 1];
@@ -640,14 +753,14 @@ static struct hr_span metrics_page(struct hr_control *control)
         .started_at_unix_ns = (uint64_t)control->started.wall.ns,
         .limits = limits,
         .limit_count = limits == NULL ? 0 : limit_count,
-        .decisions = &stats->latency,
+        .decisions = &stats.latency,
         .methods = {methods, HR_METHOD_UNKNOWN},
         .errors = {errors, 1},
         .counters = {usage.counters, usage.counters_max},
         .leases = {usage.leases, usage.leases_max},
         .log_blocks = {usage.log_blocks, usage.log_blocks_max},
-        .replies = hr_shard_replies(control->shard),
-        .store = {.lag_ns = ms_between(hr_shard_oldest_change(control->shard, now.steady), now.steady) * 1000000,
+        .replies = sum_replies(control),
+        .store = {.lag_ns = ms_between(oldest_change(control, now.steady), now.steady) * 1000000,
                   .commits = &commits,
                   .failures = failures,
                   .map_bytes_max = control->config->map_bytes_max},

@@ -1,7 +1,10 @@
 /* Control: what a node answers besides decisions: its limits, its status, what is hot, its metrics and its health; and
  * how it takes a new limits file.
  *
- * Thread: the loop's, off the hot path. Memory: the struct, and the heap for texts. */
+ * Where the node has several workers, they stand still (crew_uv.h) while control answers, reloads or writes metrics: it
+ * sums over what is theirs, and loads limits into each, so that they hold from one moment on.
+ *
+ * Thread: a worker's, off the hot path. Memory: the struct, and the heap for texts. */
 #ifndef HR_NODE_CONTROL_H
 #define HR_NODE_CONTROL_H
 
@@ -36,10 +39,12 @@ struct hr_control {
     const struct hr_log *log;
     struct hr_clock *clock;
     struct hr_catalog *catalog;
-    struct hr_core *core;
-    struct hr_shard *shard;   /* the core's */
-    struct hr_worker *worker; /* NULL until it is open */
-    struct hr_store *store;   /* NULL: nothing is kept */
+    uint32_t worker_count;                     /* each with a core; none runs while control is asked */
+    struct hr_core *cores[HR_WORKERS_MAX];     /* NULL until they are made */
+    struct hr_worker *workers[HR_WORKERS_MAX]; /* NULL until they are open */
+    struct hr_core *core;                      /* the first of them, as the next one */
+    struct hr_worker *worker;
+    struct hr_store *store; /* NULL: nothing is kept */
     struct hr_store_watch *watch;
     struct hr_http_server *http;           /* NULL: none */
     const struct hr_cluster_view *cluster; /* NULL: the node is alone */
@@ -53,7 +58,7 @@ struct hr_control {
     size_t page_room;
 };
 
-#define HR_CONTROL_TICKETS (UINT64_C(0xffff) << HR_WORKER_TICKET_BITS)
+#define HR_CONTROL_TICKETS (UINT64_C(0xffff) << HR_CORE_TICKET_BITS)
 
 /* A change of the limits as it is kept, under an id made of the limit's name: its version (time and writer,
  * little-endian, 8 bytes each), the name's length (1), the name, and the limit as JSON; nothing more where it was

@@ -1,5 +1,6 @@
 #include "node/core.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bump.h"
@@ -9,8 +10,8 @@
 #define ROUTED UINT64_MAX
 
 /* Tickets of the core's own batches, for the tenure; the shard's are small numbers. */
-#define TENURE_TICKET (UINT64_C(1) << 63)
-#define CAPS_TICKET (UINT64_C(1) << 62)
+#define TENURE_TICKET (UINT64_C(1) << (HR_CORE_TICKET_BITS - 1))
+#define CAPS_TICKET (UINT64_C(1) << (HR_CORE_TICKET_BITS - 2))
 
 /* What the keeper of caps gives to the store at once. */
 #define CAPS_BATCH_BYTES (512U << 10)
@@ -24,6 +25,17 @@
 
 /* A letter of the largest kind, and what else may come in one turn. */
 #define OUTBOX_BYTES (8U << 20)
+
+/* Between the cores of one node a request waits for as long as it takes: nobody dies there alone. Well below what a
+ * call can tell, for the clock of a turn may be a little behind that of a request. */
+#define CREW_DEADLINE_NS (5 * HR_NS_PER_S)
+#define CREW_OUTBOX_BYTES (2U << 20)
+#define CREW_CALLS_MAX 32768U
+#define CREW_GATHERS_MAX 1024U
+
+static_assert(HR_HOLD_BYTES_MAX <= HR_CORE_LETTER_BYTES_MAX, "letters between cores are bounded");
+static_assert(HR_CALL_ANSWER_BYTES_MAX + HR_ANSWER_HEAD_BYTES < HR_CORE_LETTER_BYTES_MAX, "answers too");
+static_assert(CREW_DEADLINE_NS / HR_NS_PER_US <= HR_CALL_LEFT_US_MAX, "a call tells its deadline");
 
 /* The shard's answer to one call, and its head. */
 #define ANSWER_BYTES (HR_CALL_ANSWER_BYTES_MAX + 64)
@@ -46,12 +58,14 @@ struct hr_core {
     struct hr_facts facts;
     struct hr_outbox outbox;
     struct hr_envelope envelope;
+    struct hr_slice slice;
+    struct hr_members crew; /* the node's cores, this one among them, where it has several */
     struct hr_swim *swim;
-    const struct hr_members *members;
-    uint64_t view; /* of the members that the tenure knows */
+    const struct hr_members *members; /* NULL: the node is alone */
+    uint64_t view;                    /* of the members that the tenure knows */
     struct hr_tenure *tenure;
     struct hr_holds *holds;
-    struct hr_router *router;
+    struct hr_router *router;   /* NULL, and no holds: every counter is this core's */
     struct hr_cap_keeper *caps; /* NULL: there is no other region */
     struct store store;
     bool has_left;
@@ -87,6 +101,24 @@ static struct hr_heard heard_of(const void *teller, uint64_t member, hr_ns now)
     const struct hr_core *core = teller;
     (void)now;
     return hr_tenure_heard(core->tenure, member);
+}
+
+/* The same among the cores of one node: it never changes. */
+static struct hr_place place_in_crew(const void *teller, uint32_t partition, hr_ns now)
+{
+    const struct hr_core *core = teller;
+    (void)now;
+    uint32_t slice = partition % core->slice.count;
+    return slice == core->slice.number ? (struct hr_place){HR_PLACE_HERE, 0}
+                                       : (struct hr_place){HR_PLACE_AT, core->crew.all[slice].id};
+}
+
+/* All cores of a node have one clock. */
+static struct hr_heard heard_in_crew(const void *teller, uint64_t member, hr_ns now)
+{
+    (void)teller;
+    (void)member;
+    return (struct hr_heard){now, now};
 }
 
 /* --- what moves with a partition besides its counters (tenure.h) --- */
@@ -130,13 +162,18 @@ static bool is_busy(void *user, uint32_t partition)
     return hr_holds_of_partition(core->holds, partition);
 }
 
-/* For a request that has waited for the store: its partition may have moved meanwhile, or the node that asked may have
- * gone on without it. */
+/* The node, or the core, that asked may have gone on without a request that has waited for the store. */
+static bool is_in_time(void *user, const struct hr_call *call, struct hr_now now)
+{
+    const struct hr_core *core = user;
+    return call->connection != ROUTED || hr_router_is_in_time(core->router, call->msgid, now.steady);
+}
+
+/* And its partition may have moved meanwhile. */
 static bool is_here(void *user, const struct hr_call *call, struct hr_now now)
 {
     const struct hr_core *core = user;
-    bool is_in_time = call->connection != ROUTED || hr_router_is_in_time(core->router, call->msgid, now.steady);
-    return is_in_time && hr_router_is_here(core->router, call->method, call->params, now);
+    return is_in_time(user, call, now) && hr_router_is_here(core->router, call->method, call->params, now);
 }
 
 static struct hr_swim_config swim_config(const struct hr_core_config *config)
@@ -235,51 +272,84 @@ static void lay_out_caps(const struct hr_core_config *config, struct hr_core *co
     hr_batch_init(&to->store.caps_batch, batch, CAPS_BATCH_BYTES);
 }
 
-/* What takes its memory as it is made; `core` is NULL while it is only measured. */
-static void lay_out_protocols(const struct hr_core_config *config, struct hr_core *core, struct hr_bump *bump)
+/* Requests over several owners take their way by these, whether the owners are nodes or cores of one node. */
+static void lay_out_ways(const struct hr_core_config *config, struct hr_core *core, struct hr_bump *bump)
 {
     struct hr_outbox outbox;
-    struct hr_envelope opener;
-    struct hr_store_batch records;
-    uint32_t calls = config->calls_max > 0 ? config->calls_max : HR_CORE_CALLS_MAX;
+    bool is_crew = config->is_alone;
+    uint32_t usual = is_crew ? CREW_CALLS_MAX : HR_CORE_CALLS_MAX;
+    uint32_t calls = config->calls_max > 0 ? config->calls_max : usual;
     uint64_t first = config->rng_seed >> 12; /* message ids are below 2^53 */
-    const struct hr_envelope_config envelope = {
-        &config->secret, config->cluster, hr_member_id(hr_span_of(config->self.region), hr_span_of(config->self.name)),
-        config->self.incarnation};
-    const struct hr_places places = {place_of, heard_of, core};
+    const struct hr_members *members = core == NULL ? NULL : is_crew ? &core->crew : core->members;
+    const struct hr_places places = {is_crew ? place_in_crew : place_of, is_crew ? heard_in_crew : heard_of, core};
     const struct hr_holds_config holds = {
         .holds_max = calls / 4 + 1,
-        .leads_max = calls / 8 + 1,
+        .leads_max = calls / (is_crew ? 4 : 8) + 1,
         .limiter = core == NULL ? NULL : hr_shard_limiter(core->shard),
-        .members = core == NULL ? NULL : core->members,
+        .members = members,
         .places = places,
         .outbox = core == NULL ? NULL : &core->outbox,
         .request_serial = core == NULL ? NULL : core->parts.serial,
         .first_serial = first,
+        .is_one_process = is_crew,
     };
     struct hr_holds *own_holds = hr_holds_init(&holds, bump);
     const struct hr_router_config router = {
         .jobs_max = calls,
-        .deadline_ns = config->call_deadline_ns,
+        .gathers_max = is_crew ? CREW_GATHERS_MAX : 0,
+        .deadline_ns = is_crew ? CREW_DEADLINE_NS : config->call_deadline_ns,
         .first_id = first,
         .limiter = holds.limiter,
         .members = holds.members,
         .places = places,
         .outbox = holds.outbox,
         .holds = own_holds,
+        .refuses = is_crew,
     };
     struct hr_router *own_router = hr_router_init(&router, bump);
-    hr_outbox_init(&outbox, OUTBOX_BYTES, bump);
+    hr_outbox_init(&outbox, is_crew ? CREW_OUTBOX_BYTES : OUTBOX_BYTES, bump);
+    if (core != NULL) {
+        core->outbox = outbox;
+        core->holds = own_holds;
+        core->router = own_router;
+    }
+}
+
+/* What takes its memory as it is made; `core` is NULL while it is only measured. */
+static void lay_out_protocols(const struct hr_core_config *config, struct hr_core *core, struct hr_bump *bump)
+{
+    struct hr_envelope opener;
+    struct hr_store_batch records;
+    const struct hr_envelope_config envelope = {
+        &config->secret, config->cluster, hr_member_id(hr_span_of(config->self.region), hr_span_of(config->self.name)),
+        config->self.incarnation};
+    lay_out_ways(config, core, bump);
     hr_envelope_init(&opener, &envelope, bump);
     void *batch = hr_bump_take(bump, 1, HR_TENURE_BATCH_BYTES, 64);
     hr_batch_init(&records, batch, HR_TENURE_BATCH_BYTES);
     if (core != NULL) {
-        core->outbox = outbox;
         core->envelope = opener;
-        core->holds = own_holds;
-        core->router = own_router;
         core->store.batch = records;
     }
+}
+
+static bool is_of_crew(const struct hr_core_config *config)
+{
+    return config->is_alone && config->shard.slice.count > 1;
+}
+
+/* The node's cores as each other's members; `core` is NULL while it is only measured. */
+static void lay_out_crew(const struct hr_core_config *config, struct hr_core *core, struct hr_bump *bump)
+{
+    uint32_t count = config->shard.slice.count;
+    struct hr_member *all = hr_bump_take(bump, count, sizeof(*all), 8);
+    for (uint32_t i = 0; all != NULL && i < count; i++) {
+        all[i] = (struct hr_member){.id = i + 1, .incarnation = 1, .state = HR_MEMBER_ALIVE, .weight = 1};
+    }
+    if (core != NULL) {
+        core->crew = (struct hr_members){all, count, count, config->shard.slice.number, 1};
+    }
+    lay_out_ways(config, core, bump);
 }
 
 size_t hr_core_bytes(const struct hr_core_config *config)
@@ -294,6 +364,8 @@ size_t hr_core_bytes(const struct hr_core_config *config)
     }
     if (!config->is_alone) {
         lay_out_protocols(config, NULL, &bump);
+    } else if (is_of_crew(config)) {
+        lay_out_crew(config, NULL, &bump);
     }
     if (has_caps(config)) {
         lay_out_caps(config, NULL, &bump, (struct hr_now){0});
@@ -336,6 +408,7 @@ struct hr_core *hr_core_init(const struct hr_core_config *config, struct hr_now 
     struct memory parts = {0};
     struct hr_core *core = lay_out(config, &parts, &bump);
     core->is_alone = config->is_alone;
+    core->slice = config->shard.slice;
     core->saves = config->shard.sizes.saves;
     core->shard = hr_shard_init(&config->shard, parts.shard, parts.shard_bytes);
     if (core->shard == NULL) {
@@ -343,6 +416,10 @@ struct hr_core *hr_core_init(const struct hr_core_config *config, struct hr_now 
     }
     core->parts = hr_shard_parts(core->shard);
     lay_out_facts(config, &core->facts, &bump);
+    if (is_of_crew(config)) {
+        lay_out_crew(config, core, &bump);
+        hr_shard_set_is_here(core->shard, is_in_time, core);
+    }
     return config->is_alone || init_protocols(core, config, &parts, &bump, now) ? core : NULL;
 }
 
@@ -599,7 +676,9 @@ static bool is_for_shard(const struct hr_core *core, const struct hr_call *call,
                          struct hr_now now)
 {
     for (uint32_t i = 0; known != NULL && i < known->count; i++) {
-        bool is_here = place_of(core, hr_place_partition(known->ids[i]), now.steady).kind == HR_PLACE_HERE;
+        uint32_t partition = hr_place_partition(known->ids[i]);
+        bool is_here = core->is_alone ? hr_slice_has(core->slice, partition)
+                                      : place_of(core, partition, now.steady).kind == HR_PLACE_HERE;
         if (!is_here || hr_holds_has(core->holds, known->ids[i])) {
             return false;
         }
@@ -639,7 +718,7 @@ static enum hr_served serve_in_region(struct hr_core *core, const struct hr_call
 
 enum hr_served hr_core_serve(struct hr_core *core, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
 {
-    if (core->is_alone || call->method > HR_METHOD_REFUND) {
+    if (core->router == NULL || call->method > HR_METHOD_REFUND) {
         return hr_shard_serve(core->shard, call, now, out);
     }
     if (call->method == HR_METHOD_CHECK && call->prepared == 0) {
@@ -674,7 +753,7 @@ bool hr_core_next_answer(struct hr_core *core, struct hr_now now, struct hr_pack
             return true;
         }
     }
-    if (core->is_alone) {
+    if (core->router == NULL) {
         return false;
     }
     struct hr_asker asker;
@@ -784,6 +863,32 @@ bool hr_core_next_packet(struct hr_core *core, struct hr_now now, struct hr_pack
     return false;
 }
 
+/* --- letters between the cores of one node --- */
+
+bool hr_core_next_letter(struct hr_core *core, struct hr_now now, struct hr_core_letter *ret_letter)
+{
+    struct hr_letter letter;
+    while (!hr_outbox_next(&core->outbox, &letter)) {
+        if (!hr_router_flush_one(core->router, now)) {
+            return false;
+        }
+    }
+    *ret_letter = (struct hr_core_letter){(uint32_t)letter.to - 1, letter.kind, letter.body};
+    return true;
+}
+
+void hr_core_receive_letter(struct hr_core *core, uint32_t from, enum hr_letter_kind kind, struct hr_span body,
+                            struct hr_now now)
+{
+    begin_event(core, now);
+    if (kind == HR_LETTER_CALL || kind == HR_LETTER_ANSWER) {
+        hr_router_receive(core->router, core->crew.all[from].id, kind, body, now);
+    } else {
+        hr_holds_receive(core->holds, core->crew.all[from].id, kind, body, now);
+        hr_shard_note_change(core->shard, now.steady);
+    }
+}
+
 /* --- the store, and standbys --- */
 
 /* Votes wait for the tenure's records: they go before the shard's. */
@@ -873,11 +978,14 @@ static void settle_batch(struct hr_core *core, struct hr_now now)
 
 void hr_core_persisted(struct hr_core *core, uint64_t ticket, enum hr_err err, struct hr_now now)
 {
+    begin_event(core, now);
     if (core->is_alone) {
         hr_shard_persisted(core->shard, ticket, err, now);
+        if (core->router != NULL) {
+            hr_holds_stir(core->holds, now);
+        }
         return;
     }
-    begin_event(core, now);
     if (ticket != core->store.ticket || ticket == 0) {
         return; /* not ours */
     }
@@ -911,14 +1019,27 @@ static hr_ns sooner(hr_ns a, hr_ns b)
 hr_ns hr_core_deadline(const struct hr_core *core)
 {
     hr_ns first = hr_shard_deadline(core->shard);
+    if (core->router == NULL) {
+        return first;
+    }
+    first = sooner(first, hr_router_deadline(core->router));
+    first = sooner(first, hr_holds_deadline(core->holds));
     if (core->is_alone) {
         return first;
     }
     first = sooner(first, hr_swim_deadline(core->swim));
     first = sooner(first, hr_tenure_deadline(core->tenure));
-    first = sooner(first, hr_router_deadline(core->router));
-    first = core->caps == NULL ? first : sooner(first, hr_cap_keeper_deadline(core->caps));
-    return sooner(first, hr_holds_deadline(core->holds));
+    return core->caps == NULL ? first : sooner(first, hr_cap_keeper_deadline(core->caps));
+}
+
+static void tick_ways(struct hr_core *core, struct hr_now now)
+{
+    hr_router_tick(core->router, now);
+    if (hr_holds_open_count(core->holds) > 0) { /* one may be given back */
+        hr_shard_note_change(core->shard, now.steady);
+    }
+    hr_holds_tick(core->holds, now);
+    turn(core, now);
 }
 
 void hr_core_tick(struct hr_core *core, struct hr_now now)
@@ -926,6 +1047,9 @@ void hr_core_tick(struct hr_core *core, struct hr_now now)
     begin_event(core, now);
     hr_shard_tick(core->shard, now);
     if (core->is_alone) {
+        if (core->router != NULL) {
+            tick_ways(core, now);
+        }
         return;
     }
     hr_swim_tick(core->swim, now.steady);
@@ -936,12 +1060,7 @@ void hr_core_tick(struct hr_core *core, struct hr_now now)
         hr_cap_keeper_tick(core->caps, now);
     }
     settle_batch(core, now);
-    hr_router_tick(core->router, now);
-    if (hr_holds_open_count(core->holds) > 0) { /* one may be given back */
-        hr_shard_note_change(core->shard, now.steady);
-    }
-    hr_holds_tick(core->holds, now);
-    turn(core, now);
+    tick_ways(core, now);
 }
 
 bool hr_core_leave(struct hr_core *core, struct hr_now now)

@@ -40,7 +40,7 @@ struct hr_core_config {
     struct hr_hash_key secret; /* the cluster's */
     struct hr_span cluster;    /* its name; this and all spans below are borrowed for init only */
     struct hr_member self;     /* incarnation: the number of this life (gossip/life.h) */
-    bool is_alone;             /* no gossip: one node for ever */
+    bool is_alone; /* no gossip: one node for ever. shard.slice then says with which other cores it is one */
     uint32_t seed_count;
     struct hr_span seeds[HR_SEEDS_MAX]; /* gossip addresses */
     uint64_t rng_seed;                  /* jitter and choice of peers */
@@ -86,7 +86,23 @@ struct hr_packet {
 /* The next packet to send; its spans are good until the next call on the core. */
 bool hr_core_next_packet(struct hr_core *core, struct hr_now now, struct hr_packet *ret_packet);
 
-/* As the shard's. */
+/* The same between the cores of one node that is alone: letters, unsealed, which must arrive in order and are never
+ * lost. So ask for the next only where there is room for one of HR_CORE_LETTER_BYTES_MAX. */
+#define HR_CORE_LETTER_BYTES_MAX (96U << 10)
+struct hr_core_letter {
+    uint32_t to; /* the slice of whom it is for */
+    enum hr_letter_kind kind;
+    struct hr_span body; /* good until the next call on the core */
+};
+bool hr_core_next_letter(struct hr_core *core, struct hr_now now, struct hr_core_letter *ret_letter);
+
+/* A letter of the core of that slice. What is to be done then is done with the next answers. */
+void hr_core_receive_letter(struct hr_core *core, uint32_t from, enum hr_letter_kind kind, struct hr_span body,
+                            struct hr_now now);
+
+/* As the shard's. A core's tickets are below 2^48, so that those of several cores can be told apart by what is above.
+ */
+#define HR_CORE_TICKET_BITS 48
 const struct hr_store_batch *hr_core_next_batch(struct hr_core *core, struct hr_now now, bool force,
                                                 uint64_t *ret_ticket);
 void hr_core_persisted(struct hr_core *core, uint64_t ticket, enum hr_err err, struct hr_now now);
@@ -120,8 +136,8 @@ HR_MUST enum hr_err hr_core_forget(struct hr_core *core, struct hr_span region, 
  * other regions. */
 HR_MUST enum hr_err hr_core_remove_region(struct hr_core *core, struct hr_span region, struct hr_now now);
 
-/* The parts, for status and metrics; NULL, all but the shard, where the node is alone; the keeper of caps also where
- * there is one region. */
+/* The parts, for status and metrics; NULL, all but the shard, where the node is alone (router and holds: and one core);
+ * the keeper of caps also where there is one region. */
 struct hr_shard *hr_core_shard(struct hr_core *core);
 const struct hr_members *hr_core_members(const struct hr_core *core);
 struct hr_swim *hr_core_swim(struct hr_core *core);

@@ -1,6 +1,7 @@
 #include "node/core_config.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "gossip/gossip_nng.h"
 #include "node/self.h"
@@ -107,4 +108,41 @@ bool hr_core_draft_fill(struct hr_core_draft *draft, const struct hr_node_config
     core->call_deadline_ns = (hr_ns)config->call_deadline_ns;
     fill_regions(core, config);
     return core->is_alone || fill_cluster(draft, config, life, ret_problem);
+}
+
+/* Each core has as much of it as any other. */
+static uint32_t part_of(uint32_t whole, uint32_t count)
+{
+    return whole / count + (whole % count != 0);
+}
+
+struct hr_core_config hr_core_slice(const struct hr_core_config *whole, struct hr_slice slice)
+{
+    struct hr_core_config core = *whole;
+    struct hr_limiter_sizes *sizes = &core.shard.sizes;
+    if (slice.count <= 1) {
+        return core;
+    }
+    sizes->counters_max = part_of(sizes->counters_max, slice.count);
+    sizes->leases_max = part_of(sizes->leases_max, slice.count);
+    sizes->log_blocks_max = part_of(sizes->log_blocks_max, slice.count);
+    sizes->reserves_max = part_of(sizes->reserves_max, slice.count);
+    core.shard.replies_max = part_of(core.shard.replies_max, slice.count);
+    core.shard.replies_bytes /= slice.count;
+    core.shard.slice = slice;
+    /* No two cores ever name a lease, or a request between them, alike. */
+    core.shard.first_serial ^= (uint64_t)slice.number << 56;
+    core.rng_seed ^= (uint64_t)slice.number << 56;
+    return core;
+}
+
+uint32_t hr_core_worker_count(const struct hr_node_config *config)
+{
+    if (config->listen.gossip.host[0] != '\0') {
+        return 1;
+    }
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t all = processors > 1 ? (uint32_t)processors : 1;
+    uint32_t workers = config->workers > 0 ? config->workers : all;
+    return workers < HR_WORKERS_MAX ? workers : HR_WORKERS_MAX;
 }

@@ -31,4 +31,10 @@ HR_MUST bool hr_core_draft_fill(struct hr_core_draft *draft, const struct hr_nod
                                 const struct hr_hash_key *secret, uint64_t life, struct hr_core_draws draws,
                                 struct hr_problem *ret_problem);
 
+/* How many workers the node is to have. */
+uint32_t hr_core_worker_count(const struct hr_node_config *config);
+
+/* The config of one of several cores of a node that is alone: its slice of what the whole node may use. */
+struct hr_core_config hr_core_slice(const struct hr_core_config *whole, struct hr_slice slice);
+
 #endif

@@ -8,9 +8,23 @@
 /* What a counter takes of a segment as a rule. */
 #define BYTES_PER_COUNTER 32
 
-void hr_counter_log_init(struct hr_counter_log *log)
+static uint64_t stride_of(const struct hr_counter_log *log)
 {
-    log->first = log->next = log->fold_from = 0;
+    return log->slice.count > 1 ? log->slice.count : 1;
+}
+
+/* The first number from there on that is of this slice. */
+static uint64_t align(const struct hr_counter_log *log, uint64_t number)
+{
+    uint64_t stride = stride_of(log);
+    return number + (stride + log->slice.number - number % stride) % stride;
+}
+
+void hr_counter_log_init(struct hr_counter_log *log, struct hr_slice slice)
+{
+    log->slice = slice;
+    log->fold_from = 0;
+    log->first = log->next = slice.count > 1 ? slice.number : 0;
     log->is_folding = false;
     log->bytes_before = log->bytes_since = log->bytes_folded = 0;
     hr_segment_clear(&log->segment, log->memory);
@@ -27,7 +41,8 @@ void hr_counter_log_close(struct hr_counter_log *log, struct hr_store_batch *bat
     if (log->segment.used == 0) {
         return;
     }
-    struct hr_store_key key = hr_segment_key(log->next++);
+    struct hr_store_key key = hr_segment_key(log->next);
+    log->next += stride_of(log);
     struct hr_span payload = {(const char *)log->memory, log->segment.used};
     if (hr_batch_put(batch, &key, payload) == HR_OK) { /* it does not fail: room was seen to before */
         log->bytes_since += payload.bytes;
@@ -79,7 +94,7 @@ static void delete_old(struct hr_counter_log *log, struct hr_store_batch *batch)
         if (hr_batch_delete(batch, &key) != HR_OK) {
             return; /* there was room */
         }
-        log->first++;
+        log->first += stride_of(log);
     }
 }
 
@@ -108,16 +123,23 @@ void hr_counter_log_end_fold(struct hr_counter_log *log)
 
 /* --- at start --- */
 
-enum hr_err hr_counter_log_note_loaded(struct hr_counter_log *log, const struct hr_record *record)
+enum hr_err hr_counter_log_note_loaded(struct hr_counter_log *log, const struct hr_record *record, bool is_moved,
+                                       bool *ret_is_own)
 {
     uint64_t number;
     enum hr_err err = hr_segment_number(record->key, &number);
     if (err != HR_OK || number >= UINT64_MAX / 2) {
         return HR_E_CORRUPT;
     }
-    log->first = log->next == 0 ? number : log->first;
-    log->next = number + 1;
-    log->bytes_before += record->payload.bytes;
-    log->bytes_folded = 0; /* nobody knows yet what of it is live */
+    bool is_first = log->bytes_before == 0;
+    *ret_is_own = !is_moved && hr_slice_has(log->slice, number);
+    log->next = align(log, number + 1);
+    if (*ret_is_own) {
+        log->first = is_first ? number : log->first;
+        log->bytes_before += record->payload.bytes;
+        log->bytes_folded = 0; /* nobody knows yet what of it is live */
+    } else if (is_first) {
+        log->first = log->next;
+    }
     return HR_OK;
 }

@@ -22,7 +22,20 @@
 /* The log is not folded below this. */
 #define HR_COUNTER_LOG_BYTES_MIN (UINT64_C(1) << 20)
 
+/* Which of the shards of a node this is: partitions, and numbers of segments, belong to the shard that they are equal
+ * to, modulo the count. Numbers go up over all shards and all starts, so that wherever a counter was before, its last
+ * word has the greatest number. */
+struct hr_slice {
+    uint32_t number, count; /* count 0: it is the only one */
+};
+
+static inline bool hr_slice_has(struct hr_slice slice, uint64_t number)
+{
+    return slice.count <= 1 || number % slice.count == slice.number;
+}
+
 struct hr_counter_log {
+    struct hr_slice slice;
     uint64_t first, next; /* numbers of the segments that may be in the store: from first to below next */
     uint64_t fold_from;   /* segments below it go when the fold ends, or are going; 0: nothing to be deleted */
     bool is_folding;
@@ -32,7 +45,7 @@ struct hr_counter_log {
     uint8_t memory[HR_SEGMENT_BYTES_MAX];
 };
 
-void hr_counter_log_init(struct hr_counter_log *log);
+void hr_counter_log_init(struct hr_counter_log *log, struct hr_slice slice);
 
 /* Is there room in the batch for one more counter, and for all that is to be closed with it? */
 bool hr_counter_log_has_room(const struct hr_counter_log *log, const struct hr_store_batch *batch);
@@ -54,7 +67,10 @@ void hr_counter_log_fold(struct hr_counter_log *log, struct hr_limiter *limiter,
 /* All that there was to be saved when the refresh had ended is in the store. */
 void hr_counter_log_end_fold(struct hr_counter_log *log);
 
-/* At start, for each segment that was loaded, in order: its place in the log. HR_E_CORRUPT: it has none. */
-HR_MUST enum hr_err hr_counter_log_note_loaded(struct hr_counter_log *log, const struct hr_record *record);
+/* At start, for each segment that was loaded, in order: its place in the log. One of another slice only says where this
+ * one goes on. is_moved: so do all, for the store is laid out for another number of slices. HR_E_CORRUPT: it has none.
+ */
+HR_MUST enum hr_err hr_counter_log_note_loaded(struct hr_counter_log *log, const struct hr_record *record,
+                                               bool is_moved, bool *ret_is_own);
 
 #endif

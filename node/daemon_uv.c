@@ -18,8 +18,10 @@
 #include "node/cluster_log.h"
 #include "node/control.h"
 #include "node/core_config.h"
+#include "node/crew_uv.h"
 #include "node/down_time.h"
 #include "node/http_uv.h"
+#include "node/layout.h"
 #include "node/life.h"
 #include "node/log_fd.h"
 #include "node/secret.h"
@@ -38,17 +40,32 @@
  * not the next. */
 #define STORE_CALM_NS (10 * HR_NS_PER_S)
 
-/* Descriptors that no client gets: those of the store, of http and of the threads; in a cluster, of the ways to and
- * from each member too. */
+/* Descriptors that no client gets: those of the store, of http and of the threads, more for each worker; in a cluster,
+ * of the ways to and from each member too. */
 #define DESCRIPTORS_ALONE 128U
+#define DESCRIPTORS_WORKER 8U
 #define DESCRIPTORS_CLUSTER (DESCRIPTORS_ALONE + 2U * HR_MEMBERS_MAX)
+
+struct daemon;
+
+/* One worker, and what is its own. The first runs on the thread that runs the daemon. */
+struct hand {
+    struct daemon *daemon;
+    uint16_t number;
+    bool has_loop, has_thread;
+    uv_loop_t loop;
+    uv_thread_t thread;
+    struct hr_core *core;
+    void *core_memory;
+    size_t core_bytes;
+    struct hr_worker *_Atomic worker; /* read by the store's thread */
+};
 
 struct daemon {
     const struct hr_node_config *config;
     bool is_dev;
     char data[HR_CONFIG_PATH_BYTES_MAX + 1];
     bool owns_data; /* made by us, to be removed */
-    uv_loop_t loop;
     struct hr_clock clock;
     struct hr_log log;
     struct hr_log_fd log_fd;
@@ -59,16 +76,17 @@ struct daemon {
     hr_ns store_failed;    /* when it did last */
     struct hr_core_draft draft;
     uint64_t life;
-    struct hr_core *core;
-    void *core_memory;
-    size_t core_bytes;
+    uint32_t hand_count;
+    uint32_t clients_max; /* of each worker */
+    struct hand hands[HR_WORKERS_MAX];
+    struct hr_crew *crew; /* NULL: there is one worker */
+    struct hr_core *core; /* the first worker's */
     struct hr_cluster_view view;
     struct hr_cluster_log cluster_log;
     bool is_displaced; /* it stops because others say that it must */
     struct hr_control control;
     uv_signal_t signals[3];
     bool has_signals;
-    struct hr_worker *_Atomic worker; /* read by the store's thread */
 };
 
 static void log_event(const struct daemon *daemon, enum hr_log_level level, const char *name, size_t count,
@@ -104,8 +122,10 @@ static void store_done(void *user, const struct hr_store_result *results, size_t
     for (size_t i = 0; i < count; i++) {
         hr_store_watch_result(&daemon->watch, &results[i]);
         tell_of_store(daemon, results[i].err);
-        if (results[i].ticket < HR_CONTROL_TICKETS && daemon->worker != NULL) {
-            hr_worker_persisted(daemon->worker, &results[i]);
+        uint16_t number = hr_worker_number_of(results[i].ticket);
+        struct hr_worker *worker = number < daemon->hand_count ? daemon->hands[number].worker : NULL;
+        if (worker != NULL) {
+            hr_worker_persisted(worker, &results[i]);
         }
     }
 }
@@ -171,6 +191,8 @@ struct restoring {
     struct hr_now now;
     struct hr_down_time down;
     uint64_t left_out;
+    bool is_moved; /* the store is laid out for another number of workers */
+    struct hr_relayout relayout;
     struct hr_store_batch tidy; /* what is put right in the store when all has been read */
     uint8_t memory[TIDY_BYTES];
 };
@@ -227,7 +249,13 @@ static enum hr_err visit_counters(void *user, const struct hr_record *record)
         return err;
     }
     int64_t elapsed_ns = hr_down_time_since(&restoring->down, reader.saved_at);
-    return hr_shard_restore_counters(hr_core_shard(restoring->daemon->core), record, elapsed_ns, restoring->now);
+    for (uint32_t i = 0; i < restoring->daemon->hand_count && err == HR_OK; i++) {
+        struct hr_shard *shard = hr_core_shard(restoring->daemon->hands[i].core);
+        err = restoring->is_moved ? hr_shard_restore_moved(shard, record, elapsed_ns, restoring->now)
+                                  : hr_shard_restore_counters(shard, record, elapsed_ns, restoring->now);
+    }
+    hr_relayout_note(&restoring->relayout, record);
+    return err;
 }
 
 static enum hr_err visit_lease(void *user, const struct hr_record *record)
@@ -237,7 +265,10 @@ static enum hr_err visit_lease(void *user, const struct hr_record *record)
     enum hr_err err = hr_lease_decode(record, &image);
     if (err == HR_OK) {
         int64_t elapsed_ns = hr_down_time_since(&restoring->down, image.saved_at);
-        hr_shard_restore_lease(hr_core_shard(restoring->daemon->core), &image, elapsed_ns, restoring->now);
+        for (uint32_t i = 0; i < restoring->daemon->hand_count; i++) {
+            struct hr_shard *shard = hr_core_shard(restoring->daemon->hands[i].core);
+            hr_shard_restore_lease(shard, &image, elapsed_ns, restoring->now);
+        }
     }
     return err;
 }
@@ -284,16 +315,44 @@ static bool restore_limits(struct restoring *restoring, struct hr_problem *probl
     return true;
 }
 
+static bool lay_out_anew(struct restoring *restoring, struct hr_problem *problem)
+{
+    struct daemon *daemon = restoring->daemon;
+    struct hr_relayout *relayout = &restoring->relayout;
+    relayout->store = daemon->store;
+    relayout->watch = &daemon->watch;
+    relayout->cores = daemon->control.cores;
+    relayout->count = daemon->hand_count;
+    relayout->ticket = &daemon->control.ticket;
+    enum hr_err err = hr_relayout_run(relayout, restoring->now);
+    if (err == HR_OK) {
+        return true;
+    }
+    hr_problem_what(problem, "cannot lay the store out for %u workers: %s", daemon->hand_count, hr_err_text(err));
+    hr_problem_where(problem, "%s", daemon->data);
+    return false;
+}
+
 /* A store that takes nothing now does not keep the node from serving: it says so in its status. */
 static bool restore_counters(struct restoring *restoring, struct hr_problem *problem)
 {
     struct daemon *daemon = restoring->daemon;
+    uint32_t laid_out_for;
     restoring->now = hr_clock_now(&daemon->clock);
+    if (hr_layout_read(daemon->store, &laid_out_for) != HR_OK) {
+        hr_problem_what(problem, "cannot read the store");
+        hr_problem_where(problem, "%s", daemon->data);
+        return false;
+    }
+    restoring->is_moved = laid_out_for != daemon->hand_count;
     if (!load_kind(restoring, HR_RECORD_LIMIT, visit_fact, "limit", problem) ||
         !load_kind(restoring, HR_RECORD_COUNTER, visit_counters, "counter", problem) ||
         !load_kind(restoring, HR_RECORD_LEASE, visit_lease, "lease", problem) ||
         !load_kind(restoring, HR_RECORD_TENURE, visit_tenure, "partition", problem) ||
         !load_kind(restoring, HR_RECORD_CAP, visit_cap, "cap", problem)) {
+        return false;
+    }
+    if (restoring->is_moved && !lay_out_anew(restoring, problem)) {
         return false;
     }
     restoring->tidy.bytes_max = sizeof(restoring->memory);
@@ -317,32 +376,59 @@ static bool restore_counters(struct restoring *restoring, struct hr_problem *pro
 
 /* A counter is one miss of the cache, and should not be one of the address cache too. Only the limiter, which stands
  * last: the places of requests that wait are large and mostly empty, and would be filled whole. */
-static void wish_for_huge_pages(const struct daemon *daemon)
+static void wish_for_huge_pages(const struct hr_core_config *config, const struct hand *hand)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *begin = (char *)hr_shard_limiter(hr_core_shard(daemon->core));
-    char *end = begin + hr_limiter_bytes(&daemon->draft.core.shard.sizes);
+    char *begin = (char *)hr_shard_limiter(hr_core_shard(hand->core));
+    char *end = begin + hr_limiter_bytes(&config->shard.sizes);
     begin += (page - (uintptr_t)begin % page) % page;
     if (begin < end) {
         (void)madvise(begin, (size_t)(end - begin), MADV_HUGEPAGE);
     }
 }
 
-static bool map_memory(struct daemon *daemon, struct hr_problem *problem)
+static bool map_memory(const struct hr_core_config *config, struct hand *hand, struct hr_problem *problem)
 {
-    daemon->core_bytes = hr_core_bytes(&daemon->draft.core);
-    daemon->core_memory =
-        mmap(NULL, daemon->core_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (daemon->core_bytes > 0 && daemon->core_memory != MAP_FAILED) {
+    hand->core_bytes = hr_core_bytes(config);
+    hand->core_memory =
+        mmap(NULL, hand->core_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (hand->core_bytes > 0 && hand->core_memory != MAP_FAILED) {
         return true;
     }
-    daemon->core_memory = NULL;
-    hr_problem_what(problem, "cannot get %zu bytes of memory for the counters", daemon->core_bytes);
+    hand->core_memory = NULL;
+    hr_problem_what(problem, "cannot get %zu bytes of memory for the counters", hand->core_bytes);
     hr_problem_where(problem, "memory");
     return false;
 }
 
-static bool make_core(struct daemon *daemon, struct hr_problem *problem)
+static bool make_core(struct daemon *daemon, struct hand *hand, struct hr_now now, struct hr_problem *problem)
+{
+    const struct hr_slice slice = {hand->number, daemon->hand_count};
+    const struct hr_core_config config = hr_core_slice(&daemon->draft.core, slice);
+    if (!map_memory(&config, hand, problem)) {
+        return false;
+    }
+    hand->core = hr_core_init(&config, now, hand->core_memory, hand->core_bytes);
+    if (hand->core == NULL) {
+        hr_problem_what(problem, "the node's name, region or addresses are not such as other nodes could use");
+        hr_problem_where(problem, "node %s", daemon->config->name);
+        return false;
+    }
+    wish_for_huge_pages(&config, hand);
+    return true;
+}
+
+static bool make_crew(struct daemon *daemon, struct hr_problem *problem)
+{
+    if (daemon->hand_count > 1) {
+        daemon->crew = hr_crew_new(daemon->hand_count);
+        hr_problem_what(problem, "not enough memory for %u workers", daemon->hand_count);
+        hr_problem_where(problem, "node.workers");
+    }
+    return daemon->crew != NULL || daemon->hand_count == 1;
+}
+
+static bool make_cores(struct daemon *daemon, struct hr_problem *problem)
 {
     struct hr_core_draws draws;
     struct hr_now now = hr_clock_now(&daemon->clock);
@@ -351,16 +437,16 @@ static bool make_core(struct daemon *daemon, struct hr_problem *problem)
     if (getrandom(&draws, sizeof(draws), 0) != sizeof(draws) ||
         hr_life_read(daemon->store, now.wall, &daemon->life) != HR_OK ||
         !hr_core_draft_fill(&daemon->draft, daemon->config, &daemon->secret, daemon->life, draws, problem) ||
-        !map_memory(daemon, problem)) {
+        !make_crew(daemon, problem)) {
         return false;
     }
-    daemon->core = hr_core_init(&daemon->draft.core, now, daemon->core_memory, daemon->core_bytes);
-    if (daemon->core == NULL) {
-        hr_problem_what(problem, "the node's name, region or addresses are not such as other nodes could use");
-        hr_problem_where(problem, "node %s", daemon->config->name);
-        return false;
+    for (uint32_t i = 0; i < daemon->hand_count; i++) {
+        if (!make_core(daemon, &daemon->hands[i], now, problem)) {
+            return false;
+        }
+        daemon->control.cores[i] = daemon->hands[i].core;
     }
-    wish_for_huge_pages(daemon);
+    daemon->core = daemon->hands[0].core;
     return true;
 }
 
@@ -415,29 +501,58 @@ static bool prepare(struct daemon *daemon, struct hr_problem *problem)
         has_secret ? hr_catalog_new(config->limits[0] == '\0' ? NULL : config->limits, problem) : NULL;
     if (daemon->control.catalog == NULL || !open_store(daemon, problem) ||
         !hr_down_time_read(daemon->store, &daemon->clock, &restoring.down, problem) ||
-        !restore_limits(&restoring, problem) || !make_core(daemon, problem)) {
+        !restore_limits(&restoring, problem) || !make_cores(daemon, problem)) {
         return false;
     }
     struct hr_now now = hr_clock_now(&daemon->clock);
-    if (hr_core_load(daemon->core, hr_catalog_set(daemon->control.catalog), now) != HR_OK) {
-        hr_problem_what(problem, "more limits than a node has room for");
-        hr_problem_where(problem, "%s", config->limits);
-        return false;
+    for (uint32_t i = 0; i < daemon->hand_count; i++) {
+        if (hr_core_load(daemon->hands[i].core, hr_catalog_set(daemon->control.catalog), now) != HR_OK) {
+            hr_problem_what(problem, "more limits than a node has room for");
+            hr_problem_where(problem, "%s", config->limits);
+            return false;
+        }
     }
     return restore_counters(&restoring, problem);
 }
 
-/* --- signals and the end --- */
+/* --- what one worker does for all --- */
 
-/* The worker has one user for all its callbacks: the control, which lies in the daemon. */
-static struct daemon *daemon_of(void *user)
+static void stop_others(const struct hand *hand)
 {
-    return (struct daemon *)(void *)((char *)user - offsetof(struct daemon, control));
+    if (hand->daemon->crew != NULL) {
+        hr_crew_stop(hand->daemon->crew, hand->number);
+    }
 }
+
+static void let_others_go(const struct daemon *daemon)
+{
+    if (daemon->crew != NULL) {
+        hr_crew_go(daemon->crew);
+    }
+}
+
+static void answer(void *user, const struct hr_call *call, struct hr_now now, struct hr_packer *out)
+{
+    const struct hand *hand = user;
+    stop_others(hand);
+    hr_control_answer(&hand->daemon->control, call, now, out);
+    let_others_go(hand->daemon);
+}
+
+static bool find_page(void *context, struct hr_span path, struct hr_http_page *ret_page)
+{
+    struct daemon *daemon = context;
+    stop_others(&daemon->hands[0]);
+    bool is_found = hr_control_find_page(&daemon->control, path, ret_page);
+    let_others_go(daemon);
+    return is_found;
+}
+
+/* --- signals and the end --- */
 
 static void worker_stopped(void *user)
 {
-    struct daemon *daemon = daemon_of(user);
+    struct daemon *daemon = ((struct hand *)user)->daemon;
     if (daemon->control.http != NULL) {
         hr_http_server_close(daemon->control.http, NULL, NULL);
         daemon->control.http = NULL;
@@ -451,7 +566,9 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
     if (number == SIGHUP) {
+        stop_others(&daemon->hands[0]);
         hr_control_reload(&daemon->control, hr_clock_now(&daemon->clock));
+        let_others_go(daemon);
         return;
     }
     if (daemon->control.is_draining) {
@@ -466,7 +583,7 @@ static bool listen_to_signals(struct daemon *daemon)
 {
     static const int numbers[3] = {SIGHUP, SIGTERM, SIGINT};
     for (size_t i = 0; i < 3; i++) {
-        if (uv_signal_init(&daemon->loop, &daemon->signals[i]) != 0) {
+        if (uv_signal_init(&daemon->hands[0].loop, &daemon->signals[i]) != 0) {
             return false;
         }
         daemon->signals[i].data = daemon;
@@ -496,7 +613,7 @@ static void keep_life(struct daemon *daemon, uint64_t life)
 
 static void turn(void *user, struct hr_now now)
 {
-    struct daemon *daemon = daemon_of(user);
+    struct daemon *daemon = ((struct hand *)user)->daemon;
     uint64_t life = 0;
     enum hr_cluster_word word = hr_cluster_log_turn(&daemon->cluster_log, daemon->core, &daemon->log, now, &life);
     if (word == HR_CLUSTER_OUTLIVED) {
@@ -527,7 +644,9 @@ static struct hr_gossip_config gossip_config(const struct daemon *daemon)
 static uint32_t clients_max(const struct daemon *daemon)
 {
     uint32_t clients = daemon->config->connections_max;
-    rlim_t own = daemon->draft.core.is_alone ? DESCRIPTORS_ALONE : DESCRIPTORS_CLUSTER, wanted = own + clients;
+    rlim_t own =
+        daemon->draft.core.is_alone ? DESCRIPTORS_ALONE + DESCRIPTORS_WORKER * daemon->hand_count : DESCRIPTORS_CLUSTER;
+    rlim_t wanted = own + clients;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
         limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
@@ -544,28 +663,52 @@ static uint32_t clients_max(const struct daemon *daemon)
     return clients;
 }
 
-static bool open_worker(struct daemon *daemon, struct hr_problem *problem)
+/* The first serves the whole node's business as well; all others listen where it does. */
+static bool open_worker(struct daemon *daemon, struct hand *hand, struct hr_problem *problem)
 {
-    const struct hr_worker_config config = {
-        .loop = &daemon->loop,
-        .core = daemon->core,
+    bool is_first = hand->number == 0;
+    struct hr_worker_config config = {
+        .loop = &hand->loop,
+        .core = hand->core,
         .clock = &daemon->clock,
         .store = daemon->store,
+        .number = hand->number,
+        .shares_port = daemon->hand_count > 1,
+        .crew = daemon->crew,
         .listen = daemon->config->listen.rpc,
         .gossip = gossip_config(daemon),
-        .connections_max = clients_max(daemon),
+        .connections_max = daemon->clients_max,
         .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX, .in_flight_max = daemon->config->in_flight_max},
-        .control = hr_control_answer,
-        .turn = turn,
-        .stopped = worker_stopped,
-        .user = &daemon->control,
+        .control = answer,
+        .turn = is_first ? turn : NULL,
+        .stopped = is_first ? worker_stopped : NULL,
+        .user = hand,
     };
     struct hr_worker *worker = NULL;
+    if (!is_first) {
+        config.listen.port = hr_worker_port(daemon->control.worker);
+    }
     if (hr_worker_open(&config, &worker, problem) != HR_OK) {
         return false;
     }
-    daemon->worker = daemon->control.worker = worker;
+    hand->worker = daemon->control.workers[hand->number] = worker;
+    daemon->control.worker = daemon->control.workers[0];
     return true;
+}
+
+/* Those that were opened drain without those that were not. */
+static bool open_workers(struct daemon *daemon, struct hr_problem *problem)
+{
+    bool is_open = true;
+    daemon->clients_max = (clients_max(daemon) - 1) / daemon->hand_count + 1;
+    for (uint32_t i = 0; i < daemon->hand_count; i++) {
+        is_open = is_open && open_worker(daemon, &daemon->hands[i], problem);
+        if (!is_open && daemon->crew != NULL) {
+            hr_crew_reach(daemon->crew, HR_CREW_ANSWERED);
+            hr_crew_reach(daemon->crew, HR_CREW_SILENT);
+        }
+    }
+    return is_open;
 }
 
 static bool open_http(struct daemon *daemon, struct hr_problem *problem)
@@ -583,12 +726,12 @@ static bool open_http(struct daemon *daemon, struct hr_problem *problem)
         hr_problem_what(problem, "expected a numeric address for http");
         return false;
     }
-    const struct hr_http_server_options options = {.pages = {hr_control_find_page, &daemon->control},
+    const struct hr_http_server_options options = {.pages = {find_page, daemon},
                                                    .connections_max = HR_HTTP_CONNECTIONS_MAX,
                                                    .idle_ms = HR_HTTP_IDLE_MS,
                                                    .header_ms = HR_HTTP_HEADER_MS};
-    if (hr_http_server_open(&daemon->loop, (const struct sockaddr *)&address, &options, &daemon->control.http) ==
-        HR_OK) {
+    if (hr_http_server_open(&daemon->hands[0].loop, (const struct sockaddr *)&address, &options,
+                            &daemon->control.http) == HR_OK) {
         return true;
     }
     hr_problem_what(problem, "cannot listen: %s", strerror(errno));
@@ -610,12 +753,15 @@ static void announce(struct daemon *daemon)
     if (doubt != NULL) {
         log_event(daemon, HR_LOG_WARN, "config", HR_LOG_FIELDS(hr_log_text("doubt", hr_span_of(doubt))));
     }
-    struct hr_shard_counts counts = hr_shard_counts(hr_core_shard(daemon->core));
+    uint64_t restored = 0;
+    for (uint32_t i = 0; i < daemon->hand_count; i++) {
+        restored += hr_shard_counts(hr_core_shard(daemon->hands[i].core)).restored;
+    }
     log_event(daemon, HR_LOG_INFO, "ready",
               HR_LOG_FIELDS(hr_log_text("node", hr_span_of(daemon->config->name)),
                             hr_log_text("rpc", hr_span_of(rpc_text)), hr_log_text("http", hr_span_of(http_text)),
                             hr_log_uint("limits", hr_catalog_set(daemon->control.catalog)->limit_count),
-                            hr_log_uint("restored", counts.restored)));
+                            hr_log_uint("workers", daemon->hand_count), hr_log_uint("restored", restored)));
     if (daemon->is_dev) {
         (void)printf("headroomd: rpc %s, http http://%s, data %s\nstop it with Ctrl-C\n", rpc_text, http_text,
                      daemon->data);
@@ -625,12 +771,35 @@ static void announce(struct daemon *daemon)
 
 /* --- from start to end --- */
 
+static void run_hand(void *user)
+{
+    struct hand *hand = user;
+    (void)uv_run(&hand->loop, UV_RUN_DEFAULT);
+}
+
+/* The first loop on this thread, the others on theirs, until all have ended. */
+static void run_hands(struct daemon *daemon)
+{
+    for (uint32_t i = 1; i < daemon->hand_count; i++) {
+        struct hand *hand = &daemon->hands[i];
+        hand->has_thread = uv_thread_create(&hand->thread, run_hand, hand) == 0;
+        if (!hand->has_thread) {
+            log_event(daemon, HR_LOG_ERROR, "no_thread", HR_LOG_FIELDS(hr_log_uint("worker", i)));
+            _exit(1); /* nobody has been answered yet; the others would wait for this one for ever */
+        }
+    }
+    run_hand(&daemon->hands[0]);
+    for (uint32_t i = 1; i < daemon->hand_count; i++) {
+        (void)uv_thread_join(&daemon->hands[i].thread); /* fails only for what is no thread */
+    }
+}
+
 static bool serve(struct daemon *daemon, struct hr_problem *problem)
 {
     struct hr_control *control = &daemon->control;
     control->started = control->reloaded = hr_clock_now(&daemon->clock);
     show_cluster(daemon);
-    bool is_up = open_worker(daemon, problem) && open_http(daemon, problem);
+    bool is_up = open_workers(daemon, problem) && open_http(daemon, problem);
     if (is_up && !listen_to_signals(daemon)) {
         hr_problem_what(problem, "cannot listen to signals");
         hr_problem_where(problem, "start");
@@ -641,7 +810,7 @@ static bool serve(struct daemon *daemon, struct hr_problem *problem)
     } else if (control->worker != NULL) {
         hr_worker_drain(control->worker);
     }
-    (void)uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    run_hands(daemon);
     if (daemon->is_displaced) {
         hr_problem_what(problem, "another node, or another life of this one, has its name: see the log");
         hr_problem_where(problem, "node %s", daemon->config->name);
@@ -660,35 +829,63 @@ static void remove_own_data(const struct daemon *daemon)
     (void)rmdir(daemon->data);
 }
 
-static void close_all(struct daemon *daemon)
+static void free_hand(struct hand *hand, struct hr_worker *worker)
 {
-    struct hr_worker *worker = daemon->worker;
-    hr_store_close(daemon->store); /* answers all tickets first */
-    daemon->worker = NULL;
     if (worker != NULL) {
         hr_worker_free(worker);
     }
+    if (hand->core_memory != NULL) {
+        (void)munmap(hand->core_memory, hand->core_bytes);
+    }
+}
+
+static void close_all(struct daemon *daemon)
+{
+    hr_store_close(daemon->store); /* answers all tickets first */
+    for (uint32_t i = 0; i < daemon->hand_count; i++) {
+        free_hand(&daemon->hands[i], daemon->hands[i].worker);
+    }
+    hr_crew_free(daemon->crew);
     hr_catalog_free(daemon->control.catalog);
     free(daemon->control.page);
-    if (daemon->core_memory != NULL) {
-        (void)munmap(daemon->core_memory, daemon->core_bytes);
-    }
     if (daemon->owns_data) {
         remove_own_data(daemon);
     }
 }
 
-bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *ret_problem)
+static bool make_loops(struct daemon *daemon)
+{
+    for (uint32_t i = 0; i < daemon->hand_count; i++) {
+        struct hand *hand = &daemon->hands[i];
+        hand->daemon = daemon;
+        hand->number = (uint16_t)i;
+        hand->has_loop = uv_loop_init(&hand->loop) == 0;
+        if (!hand->has_loop) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* False: handles were left open. */
+static bool close_loops(struct daemon *daemon)
+{
+    bool are_closed = true;
+    for (uint32_t i = 0; i < daemon->hand_count && daemon->hands[i].has_loop; i++) {
+        are_closed &= uv_loop_close(&daemon->hands[i].loop) == 0;
+    }
+    return are_closed;
+}
+
+static struct daemon *new_daemon(const struct hr_daemon_options *options)
 {
     struct daemon *daemon = calloc(1, sizeof(*daemon));
-    if (daemon == NULL || uv_loop_init(&daemon->loop) != 0) {
-        free(daemon);
-        hr_problem_what(ret_problem, "not enough memory");
-        hr_problem_where(ret_problem, "start");
-        return false;
+    if (daemon == NULL) {
+        return NULL;
     }
     daemon->config = options->config;
     daemon->is_dev = options->is_dev;
+    daemon->hand_count = hr_core_worker_count(options->config);
     daemon->log_fd.fd = STDERR_FILENO;
     daemon->log =
         (struct hr_log){options->config->log_format, options->config->log_level_min, hr_log_fd_sink, &daemon->log_fd};
@@ -696,11 +893,27 @@ bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *r
     daemon->control.log = &daemon->log;
     daemon->control.clock = &daemon->clock;
     daemon->control.watch = &daemon->watch;
+    daemon->control.worker_count = daemon->hand_count;
     hr_clock_start(&daemon->clock);
+    if (!make_loops(daemon)) {
+        (void)close_loops(daemon); /* they hold nothing */
+        free(daemon);
+        return NULL;
+    }
+    return daemon;
+}
+
+bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *ret_problem)
+{
+    struct daemon *daemon = new_daemon(options);
+    if (daemon == NULL) {
+        hr_problem_what(ret_problem, "not enough memory");
+        hr_problem_where(ret_problem, "start");
+        return false;
+    }
     bool is_done = uv_mutex_init(&daemon->watch.mutex) == 0 && make_data_folder(daemon, ret_problem) &&
                    prepare(daemon, ret_problem);
     daemon->control.core = daemon->core;
-    daemon->control.shard = daemon->core == NULL ? NULL : hr_core_shard(daemon->core);
     daemon->control.store = daemon->store;
     is_done = is_done && serve(daemon, ret_problem);
     close_all(daemon);
@@ -709,7 +922,7 @@ bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *r
                   HR_LOG_FIELDS(hr_log_text("why", hr_span_of(hr_err_text(daemon->watch.last)))));
     }
     uv_mutex_destroy(&daemon->watch.mutex);
-    if (uv_loop_close(&daemon->loop) != 0) {
+    if (!close_loops(daemon)) {
         log_event(daemon, HR_LOG_ERROR, "handles_left_open", 0, NULL);
     } else if (is_done) {
         log_event(daemon, HR_LOG_INFO, "stopped", 0, NULL);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/amount_text.h"
 #include "node/command/cmd.h"
 #include "node/daemon_uv.h"
 
@@ -17,12 +18,13 @@ static const char help[] =
     "  --limits FILE     with --dev: the limits file\n"
     "  --rpc HOST:PORT   with --dev: where to listen (default 127.0.0.1:7400)\n"
     "  --http HOST:PORT  with --dev: where to serve http (default 127.0.0.1, any free port)\n"
+    "  --workers N       with --dev: threads that decide requests, or auto (default 1)\n"
     "  --help            print this\n"
     "  --version         print the version\n\n"
     "SIGHUP reads the limits file anew. SIGTERM and SIGINT stop the node cleanly; a second one at once.\n";
 
 struct arguments {
-    const char *config, *data, *limits, *rpc, *http;
+    const char *config, *data, *limits, *rpc, *http, *workers;
     bool is_dev;
 };
 
@@ -37,7 +39,7 @@ static bool take(const char **place, const char *option, const char *value, int 
     return true;
 }
 
-enum option_code { CONFIG = HR_OPTION_OWN, DEV, DATA, LIMITS, RPC, HTTP };
+enum option_code { CONFIG = HR_OPTION_OWN, DEV, DATA, LIMITS, RPC, HTTP, WORKERS };
 
 static bool take_option(int option, struct arguments *arguments, int *ret_exit)
 {
@@ -54,6 +56,8 @@ static bool take_option(int option, struct arguments *arguments, int *ret_exit)
         return take(&arguments->rpc, "--rpc", optarg, ret_exit);
     case HTTP:
         return take(&arguments->http, "--http", optarg, ret_exit);
+    case WORKERS:
+        return take(&arguments->workers, "--workers", optarg, ret_exit);
     default:
         return false; /* HR_OPTION_EXIT, which has set *ret_exit */
     }
@@ -62,13 +66,11 @@ static bool take_option(int option, struct arguments *arguments, int *ret_exit)
 /* False: *ret_exit is to be returned. */
 static bool read_arguments(int argc, char **argv, struct arguments *ret_arguments, int *ret_exit)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, CONFIG},
-                                            {"dev", no_argument, NULL, DEV},
-                                            {"data", required_argument, NULL, DATA},
-                                            {"limits", required_argument, NULL, LIMITS},
-                                            {"rpc", required_argument, NULL, RPC},
-                                            {"http", required_argument, NULL, HTTP},
-                                            HR_OPTIONS_COMMON};
+    static const struct option options[] = {
+        {"config", required_argument, NULL, CONFIG},   {"dev", no_argument, NULL, DEV},
+        {"data", required_argument, NULL, DATA},       {"limits", required_argument, NULL, LIMITS},
+        {"rpc", required_argument, NULL, RPC},         {"http", required_argument, NULL, HTTP},
+        {"workers", required_argument, NULL, WORKERS}, HR_OPTIONS_COMMON};
     int option;
     while ((option = hr_cmd_option(argc, argv, options, help, ret_exit)) != HR_OPTION_END) {
         if (!take_option(option, ret_arguments, ret_exit)) {
@@ -101,6 +103,23 @@ static bool set_address(struct hr_address *place, const char *value, const char 
     return false;
 }
 
+static bool set_workers(const char *value, struct hr_node_config *config, struct hr_problem *problem)
+{
+    uint64_t workers = 0;
+    if (value == NULL) {
+        return true;
+    }
+    bool is_auto = strcmp(value, "auto") == 0;
+    bool is_valid = is_auto || hr_amount_parse(hr_span_of(value), &workers) == HR_OK;
+    if (!is_valid || (!is_auto && (workers == 0 || workers > HR_WORKERS_MAX))) {
+        hr_problem_what(problem, "expected auto or 1 to %d, not \"%s\"", HR_WORKERS_MAX, value);
+        hr_problem_where(problem, "--workers");
+        return false;
+    }
+    config->workers = (uint32_t)workers;
+    return true;
+}
+
 static bool configure(const struct arguments *arguments, struct hr_node_config *config, struct hr_problem *problem)
 {
     if (!arguments->is_dev) {
@@ -111,7 +130,8 @@ static bool configure(const struct arguments *arguments, struct hr_node_config *
            set_path(config->limits, sizeof(config->limits), arguments->limits, problem) &&
            set_address(&config->listen.rpc, arguments->rpc, "--rpc", problem) &&
            set_address(&config->advertise.rpc, arguments->rpc, "--rpc", problem) &&
-           set_address(&config->listen.http, arguments->http, "--http", problem);
+           set_address(&config->listen.http, arguments->http, "--http", problem) &&
+           set_workers(arguments->workers, config, problem);
 }
 
 int main(int argc, char **argv)
@@ -135,9 +155,10 @@ int main(int argc, char **argv)
     if (arguments.is_dev == (arguments.config != NULL)) {
         return hr_cmd_usage("", "either --config FILE or --dev");
     }
-    bool has_dev_option = arguments.data || arguments.limits || arguments.rpc || arguments.http;
+    bool has_dev_option = arguments.data || arguments.limits || arguments.rpc || arguments.http || arguments.workers;
     if (!arguments.is_dev && has_dev_option) {
-        return hr_cmd_usage("", "--data, --limits, --rpc and --http go with --dev; the node file says them else");
+        return hr_cmd_usage(
+            "", "--data, --limits, --rpc, --http and --workers go with --dev; the node file says them else");
     }
     if (!configure(&arguments, &config, &problem)) {
         return hr_cmd_fail(&problem);

@@ -61,6 +61,19 @@ static uint64_t rank_of(uint64_t count, uint32_t per_mille)
     return rank > 0 ? rank : 1;
 }
 
+void hr_histogram_merge(struct hr_histogram *histogram, const struct hr_histogram *other)
+{
+    histogram->count += other->count;
+    histogram->sum_ns += other->sum_ns;
+    histogram->max_ns = other->max_ns > histogram->max_ns ? other->max_ns : histogram->max_ns;
+    for (uint32_t i = 0; i < HR_HISTOGRAM_FINE; i++) {
+        histogram->fine[i] += other->fine[i];
+    }
+    for (uint32_t i = 0; i <= HR_HISTOGRAM_BOUNDS; i++) {
+        histogram->between[i] += other->between[i];
+    }
+}
+
 uint64_t hr_histogram_quantile(const struct hr_histogram *histogram, uint32_t per_mille)
 {
     if (histogram->count == 0) {

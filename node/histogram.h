@@ -32,6 +32,9 @@ void hr_histogram_add(struct hr_histogram *histogram, uint64_t ns);
 /* So many of the same value. */
 void hr_histogram_add_many(struct hr_histogram *histogram, uint64_t ns, uint64_t count);
 
+/* Adds all values of another one. */
+void hr_histogram_merge(struct hr_histogram *histogram, const struct hr_histogram *other);
+
 /* A value that per_mille of 1000 of all values are not above, at most an eighth higher than the smallest such; 0 where
  * there are no values. per_mille: 0 to 1000. */
 uint64_t hr_histogram_quantile(const struct hr_histogram *histogram, uint32_t per_mille);

@@ -114,7 +114,7 @@ struct hr_shard *hr_shard_init(const struct hr_shard_config *config, void *memor
     };
     struct hr_shard *shard = lay_out(config, &parts, &limiter, &bump);
     *shard = parts;
-    hr_counter_log_init(shard->log);
+    hr_counter_log_init(shard->log, config->slice);
     shard->limiter = hr_limiter_init(&config->sizes, &config->secret, limiter, hr_limiter_bytes(&config->sizes));
     return hr_origin_init(&shard->origin, config->node, config->region) == HR_OK ? shard : NULL;
 }
@@ -877,7 +877,9 @@ static enum hr_err read_some(const struct hr_shard *shard, struct hr_segment_rea
     uint32_t count = 0;
     while (count < RESTORED_TOGETHER &&
            (err = hr_segment_next(reader, &some[count].image, &some[count].is_forgotten)) == HR_OK) {
-        hr_limiter_prepare_restore(shard->limiter, some[count++].image.id);
+        if (hr_slice_has(shard->log->slice, hr_place_partition(some[count].image.id))) {
+            hr_limiter_prepare_restore(shard->limiter, some[count++].image.id);
+        }
     }
     *ret_count = count;
     return err;
@@ -893,28 +895,50 @@ static void restore_one(struct hr_shard *shard, const struct restored *one, int6
     }
 }
 
-enum hr_err hr_shard_restore_counters(struct hr_shard *shard, const struct hr_record *segment, int64_t elapsed_ns,
-                                      struct hr_now now)
+static enum hr_err restore_segment(struct hr_shard *shard, const struct hr_record *segment, bool is_moved,
+                                   int64_t elapsed_ns, struct hr_now now)
 {
     struct hr_segment_reader reader;
     struct restored some[RESTORED_TOGETHER];
     uint32_t before = hr_limiter_usage(shard->limiter).counters;
+    bool is_own = false;
     enum hr_err err = hr_segment_open(segment, &reader);
-    err = err == HR_OK ? hr_counter_log_note_loaded(shard->log, segment) : err;
+    err = err == HR_OK ? hr_counter_log_note_loaded(shard->log, segment, is_moved, &is_own) : err;
+    if (err == HR_OK && !is_own && !is_moved) {
+        return HR_OK; /* all in it is another shard's */
+    }
     while (err == HR_OK) {
         uint32_t count;
         err = read_some(shard, &reader, some, &count);
         for (uint32_t i = 0; i < count; i++) {
             restore_one(shard, &some[i], elapsed_ns, now);
+            if (is_moved) {
+                hr_limiter_save_again(shard->limiter, some[i].image.id);
+            }
         }
     }
     shard->counts.restored += (uint64_t)hr_limiter_usage(shard->limiter).counters - before;
     return err == HR_E_NOT_FOUND ? HR_OK : err;
 }
 
+enum hr_err hr_shard_restore_counters(struct hr_shard *shard, const struct hr_record *segment, int64_t elapsed_ns,
+                                      struct hr_now now)
+{
+    return restore_segment(shard, segment, false, elapsed_ns, now);
+}
+
+enum hr_err hr_shard_restore_moved(struct hr_shard *shard, const struct hr_record *segment, int64_t elapsed_ns,
+                                   struct hr_now now)
+{
+    return restore_segment(shard, segment, true, elapsed_ns, now);
+}
+
 void hr_shard_restore_lease(struct hr_shard *shard, const struct hr_lease_image *image, int64_t elapsed_ns,
                             struct hr_now now)
 {
+    if (!hr_slice_has(shard->log->slice, hr_place_partition(image->id))) {
+        return;
+    }
     if (image->remaining_ns <= elapsed_ns && has_room(shard)) {
         hr_batch_delete_lease(&shard->batch, image->id);
         shard->counts.records++;

@@ -22,6 +22,7 @@
 #include "base/units.h"
 #include "limiter/limiter.h"
 #include "limiter/save.h"
+#include "node/counter_log.h"
 #include "node/metrics_text.h"
 #include "node/replies.h"
 #include "node/topk.h"
@@ -56,6 +57,7 @@ struct hr_shard_config {
     size_t replies_bytes;        /* answers to requests with an id, kept for 60 s */
     uint32_t replies_max;
     uint32_t hot_keys_max;
+    struct hr_slice slice; /* among the shards of its node */
 };
 
 enum hr_served {
@@ -129,9 +131,15 @@ void hr_shard_tick(struct hr_shard *shard, struct hr_now now);
 void hr_shard_drain(struct hr_shard *shard);
 
 /* At start, once for each record that was loaded, in order; elapsed_ns: since it was saved. Counters first. A lease
- * that is over is deleted from the store. HR_E_CORRUPT: the record makes no sense (from some place on). */
+ * that is over is deleted from the store. What belongs to another shard of the node is left out. HR_E_CORRUPT: the
+ * record makes no sense (from some place on). */
 HR_MUST enum hr_err hr_shard_restore_counters(struct hr_shard *shard, const struct hr_record *segment,
                                               int64_t elapsed_ns, struct hr_now now);
+
+/* The same where the store was written by another number of shards: any segment may hold counters of any shard, and
+ * what this one takes will be saved anew. */
+HR_MUST enum hr_err hr_shard_restore_moved(struct hr_shard *shard, const struct hr_record *segment, int64_t elapsed_ns,
+                                           struct hr_now now);
 void hr_shard_restore_lease(struct hr_shard *shard, const struct hr_lease_image *image, int64_t elapsed_ns,
                             struct hr_now now);
 

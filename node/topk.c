@@ -161,19 +161,24 @@ static bool is_before(const struct hr_topk_entry *a, const struct hr_topk_entry 
 }
 
 /* Insertion into a sorted list that drops its last one when full: lists are short, and asked for by people. */
-uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, struct hr_topk_entry *ret_entries)
+uint32_t hr_topk_list_more(const struct hr_topk *topk, uint32_t count_max, uint32_t listed,
+                           struct hr_topk_entry *entries)
 {
-    uint32_t listed = 0;
     for (uint32_t i = 0; i < topk->count; i++) {
         const struct hr_topk_entry *entry = &topk->entries[topk->heap[i]];
-        if (listed == count_max && (count_max == 0 || !is_before(entry, &ret_entries[listed - 1]))) {
+        if (listed == count_max && (count_max == 0 || !is_before(entry, &entries[listed - 1]))) {
             continue;
         }
         uint32_t at = listed < count_max ? listed++ : listed - 1;
-        for (; at > 0 && is_before(entry, &ret_entries[at - 1]); at--) {
-            ret_entries[at] = ret_entries[at - 1];
+        for (; at > 0 && is_before(entry, &entries[at - 1]); at--) {
+            entries[at] = entries[at - 1];
         }
-        ret_entries[at] = *entry;
+        entries[at] = *entry;
     }
     return listed;
+}
+
+uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, struct hr_topk_entry *ret_entries)
+{
+    return hr_topk_list_more(topk, count_max, 0, ret_entries);
 }

@@ -61,4 +61,8 @@ const struct hr_topk_entry *hr_topk_find(const struct hr_topk *topk, struct hr_i
 /* Copies the entries asked for most, up to count_max of them, most first, ties by identity. How many. */
 uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, struct hr_topk_entry *ret_entries);
 
+/* The same on top of what another one, of other counters, has listed already. */
+uint32_t hr_topk_list_more(const struct hr_topk *topk, uint32_t count_max, uint32_t listed,
+                           struct hr_topk_entry *entries);
+
 #endif

@@ -50,6 +50,9 @@ struct hr_worker {
     bool is_abandoned;  /* it could not be opened: it frees itself when its handles are closed */
     bool is_committing; /* the store owes a result */
     bool is_saved;      /* SAVING: nothing is left to be saved */
+    bool has_answered;  /* ANSWERING: this and the next were said to the other workers */
+    bool is_silent;     /* FLUSHING */
+    bool is_stalled;    /* there is more to be written to the others than there is room for */
     uint64_t ticket;    /* the shard's, of what is being committed */
     uint64_t waiting;   /* requests that the shard will answer later */
     hr_ns retry_at;     /* SAVING: the store failed, and is not asked before */
@@ -187,6 +190,81 @@ static bool open_ways(struct hr_worker *worker, struct hr_problem *problem)
     return worker->gossip != NULL;
 }
 
+/* --- other workers of this node --- */
+
+/* A letter says when it was written, and is not looked at before: the clock is read when it is there. Returns what it
+ * showed last. */
+static struct hr_now take_letters(struct hr_worker *worker, struct hr_now now)
+{
+    uint32_t from;
+    enum hr_letter_kind kind;
+    struct hr_span body;
+    while (hr_crew_next(worker->config.crew, worker->config.number, &from, &kind, &body)) {
+        now = hr_clock_now(worker->config.clock);
+        hr_core_receive_letter(worker->config.core, from, kind, body, now);
+    }
+    return now;
+}
+
+static void send_letters(struct hr_worker *worker, struct hr_now now)
+{
+    struct hr_crew *crew = worker->config.crew;
+    struct hr_core_letter letter;
+    worker->is_stalled = true;
+    while (worker->is_stalled && hr_crew_has_room(crew, worker->config.number)) {
+        worker->is_stalled = hr_core_next_letter(worker->config.core, now, &letter);
+        if (worker->is_stalled) {
+            hr_crew_put(crew, worker->config.number, &letter);
+        }
+    }
+    hr_crew_publish(crew, worker->config.number);
+}
+
+/* The last letters leave with the turn in which FLUSHING begins. */
+static void write_to_crew(struct hr_worker *worker, struct hr_now now)
+{
+    if (worker->config.crew == NULL || worker->is_silent) {
+        return;
+    }
+    send_letters(worker, now);
+    if (worker->phase >= FLUSHING) {
+        worker->is_silent = true;
+        hr_crew_reach(worker->config.crew, HR_CREW_SILENT);
+    }
+}
+
+/* Stands still where another worker wants that; begins to drain where one has been told to. */
+static void heed_crew(struct hr_worker *worker)
+{
+    if (worker->config.crew == NULL) {
+        return;
+    }
+    hr_crew_yield(worker->config.crew);
+    if (hr_crew_is_draining(worker->config.crew)) {
+        hr_worker_drain(worker);
+    }
+}
+
+/* Are this worker's clients answered, and those of all others, who may need it for that? Holds that they gave back are
+ * settled too then. */
+static bool has_answered(struct hr_worker *worker)
+{
+    struct hr_crew *crew = worker->config.crew;
+    if (crew == NULL) {
+        return worker->waiting == 0;
+    }
+    if (worker->waiting == 0 && !worker->has_answered) {
+        worker->has_answered = true;
+        hr_crew_reach(crew, HR_CREW_ANSWERED);
+    }
+    return hr_crew_have_reached(crew, HR_CREW_ANSWERED) && hr_holds_open_count(hr_core_holds(worker->config.core)) == 0;
+}
+
+static bool are_all_silent(const struct hr_worker *worker)
+{
+    return worker->config.crew == NULL || hr_crew_have_reached(worker->config.crew, HR_CREW_SILENT);
+}
+
 /* --- the store --- */
 
 void hr_worker_persisted(struct hr_worker *worker, const struct hr_store_result *result)
@@ -237,7 +315,7 @@ static void take_result(struct hr_worker *worker, struct hr_now now)
  * core's memory goes. */
 static void commit(struct hr_worker *worker, const struct hr_store_batch *batch, struct hr_now now)
 {
-    uint64_t number = worker->config.number, ticket = number << HR_WORKER_TICKET_BITS | worker->ticket;
+    uint64_t number = worker->config.number, ticket = number << HR_CORE_TICKET_BITS | worker->ticket;
     struct hr_store_batch lent = *batch;
     lent.is_lent = true;
     worker->is_committing = true;
@@ -284,6 +362,9 @@ static void on_handle_closed(uv_handle_t *handle)
 static void close_handles(struct hr_worker *worker)
 {
     close_mailbox(&worker->mailbox);
+    if (worker->config.crew != NULL && !worker->is_abandoned) {
+        hr_crew_leave(worker->config.crew, worker->config.number);
+    }
     uv_close((uv_handle_t *)&worker->turn, on_handle_closed);
     uv_close((uv_handle_t *)&worker->timer, on_handle_closed);
     uv_close((uv_handle_t *)&worker->wake, on_handle_closed);
@@ -320,14 +401,14 @@ static bool phase_is_over(struct hr_worker *worker, struct hr_now now)
     case FAREWELL:
         return is_overdue;
     case ANSWERING:
-        return (worker->waiting == 0 && !worker->is_committing) || is_overdue;
+        return (has_answered(worker) && !worker->is_committing) || is_overdue;
     case SAVING:
         return worker->is_saved || is_overdue;
     case FLUSHING:
         if (is_overdue) {
             hr_connections_close_all(worker->connections);
         }
-        return hr_connections_are_gone(worker->connections) &&
+        return hr_connections_are_gone(worker->connections) && are_all_silent(worker) &&
                (worker->peers == NULL || hr_peers_are_gone(worker->peers));
     case SERVING:
     case CLOSING:
@@ -355,6 +436,9 @@ void hr_worker_drain(struct hr_worker *worker)
         return;
     }
     enter_phase(worker, LEAVING, hr_clock_now(worker->config.clock));
+    if (worker->config.crew != NULL) {
+        hr_crew_drain(worker->config.crew);
+    }
 }
 
 /* --- turns --- */
@@ -378,6 +462,7 @@ static void set_timer(struct hr_worker *worker, hr_ns now)
     if (worker->phase != SERVING && deadline > now + DRAIN_STEP_NS) {
         deadline = now + DRAIN_STEP_NS;
     }
+    deadline = worker->is_stalled ? now : deadline;
     if (uv_is_active((uv_handle_t *)&worker->timer) && deadline == worker->timer_is_for) {
         return;
     }
@@ -389,9 +474,13 @@ static void set_timer(struct hr_worker *worker, hr_ns now)
 static void on_turn(uv_prepare_t *turn)
 {
     struct hr_worker *worker = turn->data;
+    heed_crew(worker);
     struct hr_now now = hr_clock_now(worker->config.clock);
     take_result(worker, now);
     take_packets(worker, now);
+    if (worker->config.crew != NULL) {
+        now = take_letters(worker, now);
+    }
     hr_core_tick(worker->config.core, now);
     if (worker->config.turn != NULL && worker->phase < SAVING) {
         worker->config.turn(worker->config.user, now);
@@ -404,6 +493,7 @@ static void on_turn(uv_prepare_t *turn)
         commit_next(worker, now);
     } while (advance(worker, now));
     send_packets(worker, now);
+    write_to_crew(worker, now);
     if (worker->phase < CLOSING) {
         set_timer(worker, now.steady);
     }
@@ -444,6 +534,18 @@ static int listen_on(const struct addrinfo *info, bool shares_port)
     return -1;
 }
 
+/* SO_REUSEPORT would let the listener of another node share the port, and take a part of what is meant for this one. So
+ * the first worker looks whether the port is free before it is shared. */
+static bool is_free(const struct addrinfo *info)
+{
+    int fd = listen_on(info, false);
+    if (fd < 0) {
+        return false;
+    }
+    (void)close(fd); /* nobody has connected yet, or is told so */
+    return true;
+}
+
 static enum hr_err open_socket(const struct hr_worker_config *config, int *ret_fd, struct hr_problem *problem)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
@@ -455,7 +557,8 @@ static enum hr_err open_socket(const struct hr_worker_config *config, int *ret_f
         explain(problem, &config->listen, gai_strerror(status));
         return HR_E_IO;
     }
-    *ret_fd = listen_on(found, config->shares_port);
+    bool is_first = config->crew != NULL && config->number == 0;
+    *ret_fd = is_first && !is_free(found) ? -1 : listen_on(found, config->shares_port);
     if (*ret_fd < 0) {
         explain(problem, &config->listen, strerror(errno));
     }
@@ -588,6 +691,9 @@ enum hr_err hr_worker_open(const struct hr_worker_config *config, struct hr_work
     if (!open_ways(worker, ret_problem)) {
         abandon(worker);
         return HR_E_IO;
+    }
+    if (config->crew != NULL) {
+        hr_crew_join(config->crew, config->number, &worker->wake);
     }
     worker->port = port;
     *ret_worker = worker;

@@ -6,7 +6,8 @@
  * callbacks (connection_uv.h), and packets of the region's nodes taken there.
  *
  * A node has one or more workers, each with a loop, a core and a thread of its own; they share the clock, and the
- * store, whose tickets carry the worker's number.
+ * store, whose tickets carry the worker's number. Several write each other letters (crew_uv.h), at the end of each
+ * turn, and drain together: each serves the others until all have answered their clients.
  *
  * Thread: the loop's, but for hr_worker_persisted. Memory: heap. The process ignores SIGPIPE. */
 #ifndef HR_NODE_WORKER_UV_H
@@ -23,6 +24,7 @@
 #include "node/clock.h"
 #include "node/connection_uv.h"
 #include "node/core.h"
+#include "node/crew_uv.h"
 #include "node/peer_uv.h"
 #include "node/problem.h"
 #include "storage/storage.h"
@@ -37,8 +39,6 @@
 
 /* Packets that came by gossip and were not looked at yet. */
 #define HR_WORKER_INBOX_BYTES (8U << 20)
-
-#define HR_WORKER_TICKET_BITS 48
 
 struct hr_worker;
 
@@ -58,6 +58,7 @@ struct hr_worker_config {
     struct hr_store *store;         /* NULL: nothing is saved */
     uint16_t number;                /* among the node's workers */
     bool shares_port;               /* other workers listen on the same port: SO_REUSEPORT */
+    struct hr_crew *crew;           /* of all of them; NULL: it is alone */
     struct hr_address listen;       /* a name is looked up, which may take a while; port 0: any that is free */
     struct hr_gossip_config gossip; /* take and user are the worker's own; listen NULL: the node is alone */
     uint32_t connections_max;       /* 1 to HR_CONNECTIONS_MAX */
@@ -83,7 +84,7 @@ void hr_worker_persisted(struct hr_worker *worker, const struct hr_store_result 
 
 static inline uint16_t hr_worker_number_of(uint64_t ticket)
 {
-    return (uint16_t)(ticket >> HR_WORKER_TICKET_BITS);
+    return (uint16_t)(ticket >> HR_CORE_TICKET_BITS);
 }
 
 /* A clean stop: hands over what the region is to go on with; then accepts and reads no more, answers what waits, saves

@@ -386,9 +386,10 @@ static void open_hold(struct hr_holds *holds, struct hr_hold *hold, uint32_t tak
     }
     count_in_filter(holds, hold, 1);
     hold->state = HR_HOLD_OPEN;
-    bool is_own = hold->key.lead == hr_holds_self(holds); /* the lead is here, and will settle it */
-    hold->ask_at = is_own ? INT64_MAX : now + HR_HOLD_SILENCE_NS;
-    hold->keep_at = is_own ? INT64_MAX : now + HR_HOLD_KEPT_NS;
+    /* The lead is here, and will settle it; or it is as good as here. */
+    bool is_sure = hold->key.lead == hr_holds_self(holds) || holds->config.is_one_process;
+    hold->ask_at = is_sure ? INT64_MAX : now + HR_HOLD_SILENCE_NS;
+    hold->keep_at = is_sure ? INT64_MAX : now + HR_HOLD_KEPT_NS;
     holds->open_count++;
     holds->counts.held++;
 }

@@ -45,6 +45,7 @@ struct hr_holds_config {
     struct hr_outbox *outbox;
     uint64_t *request_serial; /* the limiter's: leases are named by it */
     uint64_t first_serial;    /* random, so that holds of two lives never share a key */
+    bool is_one_process;      /* no member falls silent alone, and no letter is lost: leads are waited for */
 };
 
 struct hr_holds;

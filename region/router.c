@@ -86,8 +86,6 @@ struct hr_router {
     uint8_t letter[HR_LETTER_BYTES_MAX];
 };
 
-#define GATHERS_MAX 64U
-
 /* --- memory --- */
 
 struct hr_router *hr_router_init(const struct hr_router_config *config, struct hr_bump *bump)
@@ -95,6 +93,7 @@ struct hr_router *hr_router_init(const struct hr_router_config *config, struct h
     struct hr_router parts = {.config = *config, .job_free = NONE, .wake_at = INT64_MAX};
     struct hr_router *router = hr_bump_take(bump, 1, sizeof(*router), 64);
     parts.config.deadline_ns = config->deadline_ns > 0 ? config->deadline_ns : HR_CALL_DEADLINE_NS;
+    uint32_t gathers_max = config->gathers_max > 0 ? config->gathers_max : HR_ROUTER_GATHERS_MAX;
     hr_blocks_init(&parts.blocks, 2 * config->jobs_max, bump);
     uint32_t recent = 1024;
     while (recent < 2 * config->jobs_max) {
@@ -103,7 +102,7 @@ struct hr_router *hr_router_init(const struct hr_router_config *config, struct h
     hr_recent_init(&parts.seen, recent, bump);
     parts.jobs = hr_bump_take(bump, config->jobs_max, sizeof(struct job), 64);
     parts.active = hr_bump_take(bump, config->jobs_max, sizeof(uint32_t), 64);
-    parts.gathers = hr_bump_take(bump, GATHERS_MAX, sizeof(struct gather), 64);
+    parts.gathers = hr_bump_take(bump, gathers_max, sizeof(struct gather), 64);
     parts.ready = parts.gathered = (struct list){NONE, NONE};
     for (uint32_t i = 0; i < LISTS; i++) {
         parts.answered.all[i] = parts.out.all[i] = parts.ready;
@@ -112,8 +111,8 @@ struct hr_router *hr_router_init(const struct hr_router_config *config, struct h
         return NULL;
     }
     *router = parts;
-    for (uint32_t i = 0; i < GATHERS_MAX; i++) {
-        router->gathers[i].next = i + 1 < GATHERS_MAX ? i + 1 : NONE;
+    for (uint32_t i = 0; i < gathers_max; i++) {
+        router->gathers[i].next = i + 1 < gathers_max ? i + 1 : NONE;
     }
     return router;
 }
@@ -816,6 +815,19 @@ bool hr_router_take(struct hr_router *router, const struct hr_asker *asker, stru
 
 /* --- letters --- */
 
+/* There is no room for a call, nor to keep an answer to it: it is answered at once, in a letter of its own. */
+static void refuse_call(struct hr_router *router, const struct hr_wire_call *call)
+{
+    static const struct hr_span no_room = {"RESOURCE_EXHAUSTED: too many requests are under way on this node", 64};
+    const struct hr_wire_answer wire = {call->id, HR_VERDICT_FAULT, no_room};
+    struct hr_le_writer out = hr_le_writer_of(router->letter, sizeof(router->letter));
+    hr_wire_begin(&out);
+    hr_wire_put_answer(&out, &wire);
+    const struct hr_letter letter = {
+        .to = call->origin, .lane = HR_LANE_PEER, .kind = HR_LETTER_ANSWER, .body = {(const char *)out.at, out.used}};
+    (void)hr_outbox_put(router->config.outbox, &letter); /* one that finds no room is lost, as on the way */
+}
+
 static void receive_call(struct hr_router *router, uint64_t from, const struct hr_wire_call *call, hr_ns age,
                          struct hr_now now)
 {
@@ -833,6 +845,9 @@ static void receive_call(struct hr_router *router, uint64_t from, const struct h
     hr_recent_add(&router->seen, call->origin, call->id, 1);
     struct job *job = new_job(router, call->method, call->params);
     if (job == NULL) {
+        if (router->config.refuses) {
+            refuse_call(router, call);
+        }
         return; /* who waits for it will decide without this node */
     }
     job->hops = call->hops;
@@ -1010,6 +1025,19 @@ void hr_router_flush(struct hr_router *router, struct hr_now now)
             flush_letter(router, list, now.steady);
         }
     }
+}
+
+bool hr_router_flush_one(struct hr_router *router, struct hr_now now)
+{
+    uint64_t letters = router->counts.letters;
+    while (router->out.mask != 0 && router->counts.letters == letters) {
+        struct list *list = &router->out.all[__builtin_ctz(router->out.mask)];
+        if (list->head != NONE) { /* what is in it may be stale, and no letter come of it */
+            flush_letter(router, list, now.steady);
+        }
+        router->out.mask &= list->head == NONE ? router->out.mask - 1 : UINT32_MAX;
+    }
+    return router->counts.letters != letters;
 }
 
 /* --- time --- */

@@ -42,11 +42,14 @@
 
 #define HR_CALL_DEADLINE_NS (20 * HR_NS_PER_MS)
 
+#define HR_ROUTER_GATHERS_MAX 64U
+
 /* Beyond its deadline a request is kept for at most so long while a partition of its counters moves. */
 #define HR_CALL_KEPT_NS (500 * HR_NS_PER_MS)
 
 struct hr_router_config {
     uint32_t jobs_max;          /* requests on their way; a check_many is as many as it holds */
+    uint32_t gathers_max;       /* check_many on their way; 0: HR_ROUTER_GATHERS_MAX */
     hr_ns deadline_ns;          /* for another node's answer; 0: HR_CALL_DEADLINE_NS */
     uint64_t first_id;          /* random, so that calls of two lives never share an id */
     struct hr_limiter *limiter; /* this and all below is borrowed for the life of the router */
@@ -54,6 +57,7 @@ struct hr_router_config {
     struct hr_places places;
     struct hr_outbox *outbox;
     const struct hr_holds *holds; /* whose holds may be in a request's way */
+    bool refuses;                 /* answers a call that it has no room for; else whoever asked decides without it */
 };
 
 struct hr_router;
@@ -142,6 +146,9 @@ bool hr_router_next_answer(struct hr_router *router, struct hr_packer *out, stru
 
 /* Writes what is to go to other members into the outbox: after each turn, before its letters are sent. */
 void hr_router_flush(struct hr_router *router, struct hr_now now);
+
+/* The same for one letter at most, where the outbox has just been emptied: none is lost then. False: there was none. */
+bool hr_router_flush_one(struct hr_router *router, struct hr_now now);
 
 void hr_router_tick(struct hr_router *router, struct hr_now now);
 hr_ns hr_router_deadline(const struct hr_router *router);

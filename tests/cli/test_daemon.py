@@ -120,7 +120,7 @@ class Daemon(cli.Case):
     def test_it_says_so_where_it_has_fewer_descriptors_than_connections(self):
         node = self.serve(before="ulimit -n 300;", text="rpc: {connections: 1500}\n")
         self.assertIn("level=warn event=few_descriptors", node.log())
-        self.assertIn("descriptors=300 wanted=1628 connections=172", node.log())
+        self.assertIn("descriptors=300 wanted=1636 connections=164", node.log())
         self.assertEqual(node.end(signal.SIGTERM), 0)
 
 

@@ -1,6 +1,6 @@
 """Kills a node with SIGKILL at random moments under load, again and again, and counts what it has admitted.
 
-    python3 kill9.py BUILD --durability reserved|periodic [--rounds N] [--seed S]
+    python3 kill9.py BUILD --durability reserved|periodic [--rounds N] [--seed S] [--workers N]
 
 After each restart the node says what it holds as spent. Reserved: never less than the answers that were received, and
 at most one chunk more than what was asked for; the quota is never exceeded. Periodic: never less than what had been
@@ -206,7 +206,7 @@ def check_the_rest(client, counted, durability):
 def run(arguments, folder):
     chance = random.Random(arguments.seed)
     node = Node(arguments.build, os.path.join(folder, "data"),
-                LIMITS.format(quota=QUOTA, durability=arguments.durability, slots=SLOTS))
+                LIMITS.format(quota=QUOTA, durability=arguments.durability, slots=SLOTS), arguments.workers)
     counted = Counted()
     try:
         node.start()
@@ -241,6 +241,7 @@ def main():
     parser.add_argument("--durability", choices=("reserved", "periodic"), default="reserved")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:

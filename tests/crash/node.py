@@ -13,14 +13,16 @@ STOP_S_MAX = 20
 
 
 class Node:
-    def __init__(self, build, data, limits):
-        """limits: the text of a limits file."""
+    def __init__(self, build, data, limits, workers=1):
+        """limits: the text of a limits file. workers: may be changed before a start."""
+        self.workers = workers
         self.program = os.path.join(os.path.abspath(build), "headroomd")
         self.data = data
         self.limits = os.path.join(os.path.dirname(os.path.abspath(data)), "limits.yaml")
         self.log = os.path.join(os.path.dirname(os.path.abspath(data)), "log")
         self.process = None
-        self.port = 0
+        self.port = self.port_wanted = 0
+        self.http = ""
         self.set_limits(limits)
 
     def set_limits(self, limits):
@@ -30,15 +32,17 @@ class Node:
     def start(self):
         """Returns when it serves. It names its port in its first line."""
         with open(self.log, "ab") as log:
+            command = [self.program, "--dev", "--data", self.data, "--limits", self.limits,
+                       "--rpc", f"127.0.0.1:{self.port_wanted}", "--workers", str(self.workers)]
             # pylint: disable-next=consider-using-with
-            self.process = subprocess.Popen([self.program, "--dev", "--data", self.data, "--limits", self.limits,
-                                             "--rpc", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=log)
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         line = self.process.stdout.readline().decode()
         if not line.startswith("headroomd: rpc 127.0.0.1:"):
             self.kill()
             with open(self.log, encoding="utf-8", errors="replace") as log:
                 raise AssertionError("the node did not start:\n" + log.read()[-4000:])
         self.port = int(line.split("127.0.0.1:")[1].split(",")[0])
+        self.http = line.split("http http://")[1].split(",")[0]
 
     def client(self):
         return rpc.Client(self.port)

@@ -42,7 +42,7 @@ static void assert_address(const struct hr_address *address, const char *host, u
 
 static const char full[] =
     "# every key\n"
-    "node:      {name: eu-1, region: eu, data: /var/lib/headroom, workers: 8, host: rack_1.b, weight: 3}\n"
+    "node:      {name: eu-1, region: eu, data: /var/lib/headroom, workers: 1, host: rack_1.b, weight: 3}\n"
     "listen:    {rpc: \"0.0.0.0:7400\", gossip: \"tcp://0.0.0.0:7401\", http: \"127.0.0.1:7402\"}\n"
     "advertise: {rpc: \"10.0.0.1:7400\", gossip: \"tcp://[::1]:7401\"}\n"
     "cluster:   {name: prod, join: [\"tcp://10.0.0.1:7401\", \"tcp://us-1.example:7401\"], secret_file: /etc/s,\n"
@@ -62,7 +62,7 @@ static void every_key_is_read(void **state)
     assert_string_equal(config.name, "eu-1");
     assert_string_equal(config.region, "eu");
     assert_string_equal(config.data, "/var/lib/headroom");
-    assert_int_equal(config.workers, 8);
+    assert_int_equal(config.workers, 1);
     assert_string_equal(config.host, "rack_1.b");
     assert_int_equal(config.weight, 3);
     assert_address(&config.listen.rpc, "0.0.0.0", 7400);
@@ -107,7 +107,7 @@ static void regions_keep_the_files_order_and_weights(void **state)
 
 static void assert_defaults(const struct hr_node_config *config)
 {
-    assert_int_equal(config->workers, 0);
+    assert_int_equal(config->workers, 1);
     assert_string_equal(config->host, "");
     assert_int_equal(config->weight, 1);
     assert_string_equal(config->tls.ca, "");
@@ -137,13 +137,22 @@ static void assert_defaults(const struct hr_node_config *config)
     assert_null(hr_node_config_doubt(config));
 }
 
+static void a_node_alone_may_have_several_workers(void **state)
+{
+    (void)state;
+    struct hr_node_config config = parse_good("node: {name: a, region: a, data: d, workers: 8}\n", "f");
+    assert_int_equal(config.workers, 8);
+    config = parse_good("node: {name: a, region: a, data: d, workers: auto}\n", "f");
+    assert_int_equal(config.workers, 0); /* as many as there are processors */
+}
+
 static void only_the_node_itself_must_be_given(void **state)
 {
     (void)state;
     struct hr_node_config config = parse_good(NODE, "f");
     assert_defaults(&config);
     assert_string_equal(config.listen.http.host, "");
-    config = parse_good("node: {name: eu-1, region: eu, data: /d, workers: auto}\n"
+    config = parse_good("node: {name: eu-1, region: eu, data: /d, workers: 1}\n"
                         "listen: {}\nadvertise: {}\ncluster: {}\nmemory: {}\nstorage: {}\nrpc: {}\nlog: {}\n",
                         "f");
     assert_defaults(&config);
@@ -241,6 +250,9 @@ static const struct {
     {"node: {name: a, region: a, data: d, workers: 65}\n", "node.workers must be from 1 to 64, not \"65\"", "f:1:46"},
     {"node: {name: a, region: a, data: d, workers: 99999999999999999999}\n",
      "node.workers must be from 1 to 64, not \"99999999999999999999\"", "f:1:46"},
+    {"node: {name: a, region: a, data: d, workers: 2}\n"
+     "listen: {gossip: \"tcp://1.2.3.4:5\"}\ncluster: {secret_file: s}\n",
+     "node.workers: several are for a node alone, without listen.gossip; not 2 here", "f:1:46"},
     {"node: {name: a, region: a, data: d, workers: all}\n", "node.workers must be auto or a whole number, not \"all\"",
      "f:1:46"},
     {"node: {name: a, region: a, data: d, workers: -1}\n", "node.workers must be auto or a whole number, not \"-1\"",
@@ -494,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_is_read),
         cmocka_unit_test(regions_keep_the_files_order_and_weights),
+        cmocka_unit_test(a_node_alone_may_have_several_workers),
         cmocka_unit_test(only_the_node_itself_must_be_given),
         cmocka_unit_test(dev_needs_no_file),
         cmocka_unit_test(sections_may_stand_in_any_order),

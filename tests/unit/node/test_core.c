@@ -237,6 +237,7 @@ static void tend_store(struct cluster *cluster, uint32_t index)
     if (node->ticket != 0) {
         assert_null(batch); /* one is on its way */
     } else if (batch != NULL) {
+        assert_int_equal(ticket >> HR_CORE_TICKET_BITS, 0);
         node->ticket = ticket;
         node->stored_at = cluster->now.steady + MS(5);
     }
