@@ -45,6 +45,8 @@ sim --seed 5013 --regions 3 --nodes 2 --rps 50 --lasts 600s
 sim --seed 174740744438037
 # A whole region is stopped cleanly, and started again: a counter had forgotten something, once.
 sim --seed 49673410582984
+# A node's own part of a limit went with the partitions that moved when it was cut off, and it had that part anew.
+sim --seed 40446855849353
 # Caps over all regions.
 sim --seed 1 --regions 3 --nodes 2 --caps
 sim --seed 2 --regions 2 --nodes 2 --caps

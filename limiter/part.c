@@ -298,7 +298,7 @@ enum hr_err hr_limiter_take_share(struct hr_limiter *limiter, const struct hr_re
     struct hr_rule rule = hr_rule_share(&touch->limit->rule, nodes);
     rule.zone = NULL; /* the rule outlives the limit set, and the zone with it: a quota's share goes by UTC */
     rule.zone_name = HR_SPAN("");
-    uint16_t number = hr_versions_spot(&limiter->versions, &rule, limiter->spot_key, limiter->sweep_pass);
+    uint16_t number = hr_versions_share(&limiter->versions, &rule, limiter->spot_key, limiter->sweep_pass);
     if (number == 0) {
         return HR_E_TOO_MANY;
     }

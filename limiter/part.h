@@ -79,8 +79,9 @@ HR_MUST enum hr_err hr_limiter_refund_part(struct hr_limiter *limiter, const str
 struct hr_rule hr_rule_share(const struct hr_rule *rule, uint32_t nodes);
 
 /* Decides one touched limit by this node's fair part of it, on a counter beside the real one. Such counters are not
- * saved. The decision has one row, whose limit is the touched one. HR_E_TOO_MANY: too many different rules at a time.
- * HR_E_NOT_FOUND: it is a global cap, of which only the counter's owner has a share. Else as take_part. */
+ * saved, and stay where they are when ranges move (range.h). The decision has one row, whose limit is the touched one.
+ * HR_E_TOO_MANY: too many different rules at a time. HR_E_NOT_FOUND: it is a global cap, of which only the counter's
+ * owner has a share. Else as take_part. */
 HR_MUST enum hr_err hr_limiter_take_share(struct hr_limiter *limiter, const struct hr_request *request,
                                           const struct hr_touch *touch, uint32_t nodes, struct hr_now now,
                                           struct hr_decision *ret_decision, struct hr_taken *ret_taken,

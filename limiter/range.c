@@ -13,6 +13,12 @@ static bool is_after(struct hr_id128 a, struct hr_id128 b)
     return a.hi != b.hi ? a.hi > b.hi : a.lo > b.lo;
 }
 
+/* A counter of this node's part of a limit is its own, and goes with no range. */
+static bool stays(const struct hr_limiter *limiter, const struct hr_cell *cell)
+{
+    return limiter->versions.versions[cell->version].is_share;
+}
+
 /* The cell with the least id after `after`, or from the range's beginning on. Cells that share their first word stand
  * in no order, so all of those are looked at. */
 static struct hr_cell *next_cell(struct hr_limiter *limiter, const struct hr_range_cursor *cursor)
@@ -23,7 +29,7 @@ static struct hr_cell *next_cell(struct hr_limiter *limiter, const struct hr_ran
         if (best != NULL && cell->id.hi != best->id.hi) {
             break;
         }
-        bool is_next = !cursor->is_begun || is_after(cell->id, cursor->at);
+        bool is_next = !stays(limiter, cell) && (!cursor->is_begun || is_after(cell->id, cursor->at));
         if (is_next && (best == NULL || is_after(best->id, cell->id))) {
             best = cell;
         }
@@ -260,7 +266,7 @@ static bool drop_all_but(struct hr_limiter *limiter, struct hr_range range, uint
     struct hr_cell *cell = first_of(limiter, range);
     bool is_clean = true;
     while (cell != NULL) {
-        bool is_spared = (cell->flags & flag) != 0;
+        bool is_spared = (cell->flags & flag) != 0 || stays(limiter, cell);
         bool is_dropped = !is_spared && drop(limiter, cell, &context);
         is_clean &= is_spared || is_dropped;
         cell = hr_table_from(&limiter->table, is_dropped ? cell : cell + 1,

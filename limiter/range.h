@@ -3,7 +3,8 @@
  *
  * The cells of a range stand side by side in the table, so that all this costs what the range holds. Leases go with the
  * counter that gave them. Counters of rules given on the spot are taken out as well: what says which limit an image
- * belongs to then says the rule's capacity (hr_limiter_spot_mark).
+ * belongs to then says the rule's capacity (hr_limiter_spot_mark). Those of a node's part of a limit (part.h) are in no
+ * range: they are neither taken out nor dropped.
  *
  * Thread: the limiter's. Pure. Memory: the caller's. */
 #ifndef HR_LIMITER_RANGE_H

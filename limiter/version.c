@@ -240,8 +240,8 @@ static bool spot_is_free(const struct hr_version *version, uint32_t pass)
     return !version->in_use || pass - version->generation >= 2;
 }
 
-uint16_t hr_versions_spot(struct hr_versions *versions, const struct hr_rule *rule, struct hr_hash_key name_key,
-                          uint32_t pass)
+static uint16_t number_of(struct hr_versions *versions, const struct hr_rule *rule, bool is_share,
+                          struct hr_hash_key name_key, uint32_t pass)
 {
     const uint64_t numbers[4] = {(uint64_t)rule->algorithm, rule->capacity, rule->rate, rule->period_ns};
     uint64_t home = hr_plain_hash(numbers, sizeof(numbers), 0);
@@ -249,7 +249,7 @@ uint16_t hr_versions_spot(struct hr_versions *versions, const struct hr_rule *ru
     for (uint32_t i = 0; i < SPOT_PROBES_MAX; i++) {
         uint16_t number = (uint16_t)(versions->version_count + (home + i) % HR_SPOT_RULES_MAX);
         struct hr_version *version = &versions->versions[number];
-        if (version->in_use && rule_is_same(&version->rule, rule)) {
+        if (version->in_use && version->is_share == is_share && rule_is_same(&version->rule, rule)) {
             version->generation = pass;
             return number;
         }
@@ -258,10 +258,26 @@ uint16_t hr_versions_spot(struct hr_versions *versions, const struct hr_rule *ru
         }
     }
     if (free_number != 0) {
-        versions->versions[free_number] = (struct hr_version){
-            .in_use = true, .rule = *rule, .name_key = name_key, .generation = pass, .durability = HR_MEMORY};
+        versions->versions[free_number] = (struct hr_version){.in_use = true,
+                                                              .is_share = is_share,
+                                                              .rule = *rule,
+                                                              .name_key = name_key,
+                                                              .generation = pass,
+                                                              .durability = HR_MEMORY};
     }
     return free_number;
+}
+
+uint16_t hr_versions_spot(struct hr_versions *versions, const struct hr_rule *rule, struct hr_hash_key name_key,
+                          uint32_t pass)
+{
+    return number_of(versions, rule, false, name_key, pass);
+}
+
+uint16_t hr_versions_share(struct hr_versions *versions, const struct hr_rule *rule, struct hr_hash_key name_key,
+                           uint32_t pass)
+{
+    return number_of(versions, rule, true, name_key, pass);
 }
 
 void hr_versions_keep_spot(struct hr_versions *versions, uint16_t number, uint32_t pass)

@@ -35,6 +35,7 @@ struct hr_version {
     uint32_t generation;   /* the last load that had it in force */
     uint16_t successor;    /* of a retired version: the one that took its place; 0: the limit is gone */
     bool in_use, is_retired;
+    bool is_share;      /* of a node's part of a limit (part.h) */
     bool same_calendar; /* quota: the successor has the same unit and zone */
 };
 
@@ -68,9 +69,11 @@ void hr_versions_free_passed(struct hr_versions *versions, uint32_t pass);
 
 /* The version of a rule given on the spot; 0: there are HR_SPOT_RULES_MAX others, or nearly. hr_versions_keep_spot says
  * at each sweep that a counter still refers to one: one that nothing referred to for a whole pass makes way for another
- * rule. */
+ * rule. hr_versions_share: the same of a rule that is this node's part of a limit. */
 uint16_t hr_versions_spot(struct hr_versions *versions, const struct hr_rule *rule, struct hr_hash_key name_key,
                           uint32_t pass);
+uint16_t hr_versions_share(struct hr_versions *versions, const struct hr_rule *rule, struct hr_hash_key name_key,
+                           uint32_t pass);
 void hr_versions_keep_spot(struct hr_versions *versions, uint16_t number, uint32_t pass);
 
 /* Brings a state of version `from` up to the version in force and returns that; 0, with the state as it was, where the

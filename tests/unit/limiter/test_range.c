@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "limiter/limiter_state.h"
+#include "limiter/part.h"
 #include "limiter/range.h"
 #include "limiter/save.h"
 #include "tests/lib/limiter_fixture.h"
@@ -324,6 +325,63 @@ static void a_counter_of_a_rule_given_on_the_spot_moves(void **state)
     fixture_close(&to);
 }
 
+/* Takes from this node's half of the limit; what is left of it. Cost 0 takes nothing. */
+static uint64_t take_half(struct fixture *fixture, uint64_t cost)
+{
+    static struct hr_touches touches;
+    struct fixture_request request;
+    struct hr_taken taken;
+    uint32_t taken_count;
+    fixture_request("user=a", cost, &request);
+    request.request.serial = ++fixture->serial;
+    assert_int_equal(hr_limiter_touches(fixture->limiter, &request.request, &touches), HR_OK);
+    assert_int_equal(hr_limiter_take_share(fixture->limiter, &request.request, &touches.at[0], 2, fixture->now,
+                                           &fixture->decision, &taken, &taken_count),
+                     HR_OK);
+    return fixture->decision.rows[0].remaining;
+}
+
+/* Else a node that is cut off now and then would have its part anew each time. */
+static void a_node_s_part_stays_with_it_as_it_is_whatever_moves_and_is_dropped(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ALGORITHM_COUNT; i++) {
+        struct fixture from, to;
+        open_pair_member(&from, (enum hr_algorithm)i);
+        open_pair_member(&to, (enum hr_algorithm)i);
+        (void)take_half(&from, 3);
+        (void)take_half(&to, 7);
+        uint32_t count = move(&from, &to, all);
+        assert_true(hr_limiter_range_drop(from.limiter, all, from.now));
+        uint64_t left = take_half(&from, 0), left_there = take_half(&to, 0);
+        if (count != 0 || left != CAPACITY / 2 - 3 || left_there != CAPACITY / 2 - 7) {
+            fail_msg("algorithm %d: %u moved, %lu left here, %lu there", i, count, (unsigned long)left,
+                     (unsigned long)left_there);
+        }
+        fixture_close(&from);
+        fixture_close(&to);
+    }
+}
+
+static void a_counter_of_a_rule_given_on_the_spot_moves_also_where_a_part_has_the_same_rule(void **state)
+{
+    (void)state;
+    const struct hr_rule whole = any_rule(HR_TOKEN_BUCKET, CAPACITY);
+    const struct hr_limit limit = {.name = HR_SPAN("throttle"), .rule = hr_rule_share(&whole, 2)};
+    struct fixture from, to;
+    struct fixture_request request;
+    struct hr_decision decision;
+    open_pair_member(&from, HR_TOKEN_BUCKET);
+    open_pair_member(&to, HR_TOKEN_BUCKET);
+    (void)take_half(&from, 1);
+    fixture_request("", 1, &request);
+    assert_int_equal(hr_limiter_throttle(from.limiter, &limit, HR_SPAN("k"), &request.request, from.now, &decision),
+                     HR_OK);
+    assert_int_equal(move(&from, &to, all), 1);
+    fixture_close(&from);
+    fixture_close(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +394,8 @@ int main(void)
         cmocka_unit_test(leases_move_with_their_ids_and_what_is_left_of_their_time),
         cmocka_unit_test(a_lease_comes_to_a_counter_that_was_of_another_algorithm),
         cmocka_unit_test(a_counter_of_a_rule_given_on_the_spot_moves),
+        cmocka_unit_test(a_node_s_part_stays_with_it_as_it_is_whatever_moves_and_is_dropped),
+        cmocka_unit_test(a_counter_of_a_rule_given_on_the_spot_moves_also_where_a_part_has_the_same_rule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
