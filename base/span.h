@@ -14,6 +14,9 @@ struct hr_span {
 /* A span over a string literal. */
 #define HR_SPAN(literal) ((struct hr_span){(literal), sizeof(literal) - 1})
 
+/* Is the text, which is known to be as long, this literal? Compared in a few words, without a call. */
+#define HR_SPAN_IS(text, literal) (memcmp((text).at, (literal), sizeof(literal) - 1) == 0)
+
 static inline struct hr_span hr_span_of(const char *text)
 {
     return (struct hr_span){text, strlen(text)};

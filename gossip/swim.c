@@ -406,11 +406,6 @@ const struct hr_members *hr_swim_members(const struct hr_swim *swim)
     return &swim->members;
 }
 
-bool hr_swim_has_contact(const struct hr_swim *swim)
-{
-    return swim->has_contact;
-}
-
 const struct hr_swim_stranger *hr_swim_stranger(const struct hr_swim *swim)
 {
     return &swim->stranger;
@@ -425,11 +420,6 @@ bool hr_swim_is_unanswered(const struct hr_swim *swim)
         }
     }
     return false;
-}
-
-bool hr_swim_is_usurped(const struct hr_swim *swim)
-{
-    return swim->is_usurped;
 }
 
 struct hr_swim_counts hr_swim_counts(const struct hr_swim *swim)

@@ -118,9 +118,6 @@ HR_MUST enum hr_err hr_swim_forget(struct hr_swim *swim, struct hr_span region, 
 
 const struct hr_members *hr_swim_members(const struct hr_swim *swim);
 
-/* Has any other node ever answered? */
-bool hr_swim_has_contact(const struct hr_swim *swim);
-
 /* Of nodes of regions that are not among the config's: how often one was refused, and which was the last. */
 struct hr_swim_stranger {
     uint64_t count;
@@ -130,9 +127,6 @@ const struct hr_swim_stranger *hr_swim_stranger(const struct hr_swim *swim);
 
 /* It has others to look for, and none of them has ever answered. */
 bool hr_swim_is_unanswered(const struct hr_swim *swim);
-
-/* Another node took this node's name: it is silent from then on, and must stop. */
-bool hr_swim_is_usurped(const struct hr_swim *swim);
 
 /* The oldest of what happened. False: nothing. */
 bool hr_swim_next_event(struct hr_swim *swim, struct hr_swim_event *ret_event);

@@ -272,7 +272,7 @@ static bool put_in_force(struct hr_control *control, const struct hr_limit_set *
         return false;
     }
     hr_catalog_commit(control->catalog);
-    if (hr_core_write_fact(control->core, change->name, change->json, change->version) != HR_OK) {
+    if (hr_core_write_fact(control->cores[0], change->name, change->json, change->version) != HR_OK) {
         pack_fault(out, msgid, HR_CODE_RESOURCE_EXHAUSTED,
                    "the limit holds on this node, which has no room to tell the others");
         return false;
@@ -286,7 +286,7 @@ void hr_control_turn(struct hr_control *control, struct hr_now now)
 {
     struct hr_limit_record change;
     struct hr_problem problem;
-    if (!hr_core_next_fact(control->core, &change.name, &change.json, &change.version)) {
+    if (!hr_core_next_fact(control->cores[0], &change.name, &change.json, &change.version)) {
         return;
     }
     uint64_t ordinal = change.version.time;
@@ -315,7 +315,7 @@ static void put_limit(struct hr_control *control, const struct hr_params *params
         pack_fault(out, msgid, HR_CODE_INVALID_ARGUMENT, "the limit is too large, or holds what a limits file cannot");
         return;
     }
-    struct hr_limit_record change = {hr_core_next_version(control->core, now), .json = hr_packer_bytes(&text)};
+    struct hr_limit_record change = {hr_core_next_version(control->cores[0], now), .json = hr_packer_bytes(&text)};
     const struct hr_limit_set *set =
         hr_catalog_prepare_put(control->catalog, change.version.time, change.json, &problem);
     if (set == NULL) {
@@ -336,7 +336,7 @@ static void delete_limit(struct hr_control *control, const struct hr_params *par
         pack_fault(out, msgid, HR_CODE_NOT_FOUND, "there is no limit of that name");
         return;
     }
-    const struct hr_limit_record change = {hr_core_next_version(control->core, now), params->name, HR_SPAN("")};
+    const struct hr_limit_record change = {hr_core_next_version(control->cores[0], now), params->name, HR_SPAN("")};
     const struct hr_limit_set *set =
         hr_catalog_prepare_delete(control->catalog, change.version.time, change.name, &problem);
     if (set == NULL) {
@@ -483,9 +483,9 @@ static void pack_status(struct hr_control *control, uint64_t msgid, struct hr_no
     pack_limits_status(control, now, out);
     pack_store_status(control, now, out);
     pack_key(out, "cluster");
-    hr_pack_region_status(control->core, hr_worker_traffic(control->worker), now, out);
+    hr_pack_region_status(control->cores[0], hr_worker_traffic(control->workers[0]), now, out);
     pack_key(out, "caps");
-    hr_pack_caps_status(control->core, hr_catalog_set(control->catalog), now, out);
+    hr_pack_caps_status(control->cores[0], hr_catalog_set(control->catalog), now, out);
     pack_by_limit(control, out);
 }
 
@@ -510,7 +510,7 @@ static void tell_members(struct hr_control *control, const struct hr_params *par
     const struct hr_members alone_members = {.all = &self, .count = 1, .count_max = 1, .view = 1};
     const struct hr_cluster_view alone = {
         .members = &alone_members, .partition_count = HR_PARTITIONS, .owner = own_place, .standby = no_place};
-    struct hr_self_ports ports = {.rpc = control->worker == NULL ? 0 : hr_worker_port(control->worker)};
+    struct hr_self_ports ports = {.rpc = control->workers[0] == NULL ? 0 : hr_worker_port(control->workers[0])};
     if (control->cluster == NULL && !hr_self_describe(control->config, ports, &self)) {
         pack_fault(out, msgid, HR_CODE_INTERNAL, "this node's address is too long to be told");
         return;
@@ -522,7 +522,7 @@ static void tell_members(struct hr_control *control, const struct hr_params *par
 static void remove_region(struct hr_control *control, const struct hr_params *params, uint64_t msgid, struct hr_now now,
                           struct hr_packer *out)
 {
-    enum hr_err err = hr_core_remove_region(control->core, params->name, now);
+    enum hr_err err = hr_core_remove_region(control->cores[0], params->name, now);
     if (err == HR_E_NOT_FOUND) {
         pack_fault(out, msgid, HR_CODE_NOT_FOUND, "there is no other region of that name");
         return;
@@ -584,7 +584,7 @@ static void pack_hot_keys(struct hr_control *control, uint64_t msgid, struct hr_
     const struct hr_limit_set *set = hr_catalog_set(control->catalog);
     uint32_t count = 0;
     for (uint32_t i = 0; i < control->worker_count; i++) { /* a counter is one worker's */
-        count = hr_topk_list_more(hr_shard_hot_keys(shard_of(control, i)), HOT_KEYS_SHOWN, count, entries);
+        count = hr_topk_list(hr_shard_hot_keys(shard_of(control, i)), HOT_KEYS_SHOWN, count, entries);
     }
     hr_pack_result_head(out, msgid);
     hr_pack_map(out, 1);
@@ -662,9 +662,9 @@ static struct hr_metrics_limit *limit_metrics(struct hr_control *control, uint32
         limits[i] = (struct hr_metrics_limit){.name = set->limits[i].name, .allowed = tally.admitted};
         limits[i].denied = is_shadow ? 0 : tally.denied;
         limits[i].shadow_denied = is_shadow ? tally.denied : 0;
-        if (hr_core_caps(control->core) != NULL && set->limits[i].scope == HR_SCOPE_GLOBAL) {
+        if (hr_core_caps(control->cores[0]) != NULL && set->limits[i].scope == HR_SCOPE_GLOBAL) {
             struct hr_cap_limit_status status;
-            hr_cap_keeper_limit_status(hr_core_caps(control->core), i, hr_clock_now(control->clock), &status);
+            hr_cap_keeper_limit_status(hr_core_caps(control->cores[0]), i, hr_clock_now(control->clock), &status);
             limits[i].cap = (struct hr_metrics_cap){true, status.share, status.reserve, status.lent, status.borrowed};
         }
     }
@@ -707,10 +707,10 @@ static uint32_t region_metrics(const struct hr_control *control, struct hr_now n
 {
     struct hr_cap_status status;
     uint32_t count = 0;
-    if (hr_core_caps(control->core) == NULL) {
+    if (hr_core_caps(control->cores[0]) == NULL) {
         return 0;
     }
-    hr_cap_keeper_status(hr_core_caps(control->core), now.steady, &status);
+    hr_cap_keeper_status(hr_core_caps(control->cores[0]), now.steady, &status);
     for (uint32_t k = 0; k < status.region_count; k++) {
         if (k != status.self && status.regions[k].word_age_ns >= 0) {
             regions[count++] =
@@ -787,12 +787,12 @@ bool hr_control_find_page(void *context, struct hr_span path, struct hr_http_pag
         return true;
     }
     if (hr_span_equal(path, HR_SPAN("/readyz"))) {
-        bool is_ready = control->worker != NULL && !control->is_draining;
+        bool is_ready = control->workers[0] != NULL && !control->is_draining;
         ret_page->status = is_ready ? 200 : 503;
         ret_page->body = is_ready ? HR_SPAN("ok\n") : HR_SPAN("not ready\n");
         return true;
     }
-    if (hr_span_equal(path, HR_SPAN("/metrics")) && control->worker != NULL) {
+    if (hr_span_equal(path, HR_SPAN("/metrics")) && control->workers[0] != NULL) {
         ret_page->content_type = HR_METRICS_CONTENT_TYPE;
         ret_page->body = metrics_page(control);
         return true;

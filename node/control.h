@@ -42,9 +42,7 @@ struct hr_control {
     uint32_t worker_count;                     /* each with a core; none runs while control is asked */
     struct hr_core *cores[HR_WORKERS_MAX];     /* NULL until they are made */
     struct hr_worker *workers[HR_WORKERS_MAX]; /* NULL until they are open */
-    struct hr_core *core;                      /* the first of them, as the next one */
-    struct hr_worker *worker;
-    struct hr_store *store; /* NULL: nothing is kept */
+    struct hr_store *store;                    /* NULL: nothing is kept */
     struct hr_store_watch *watch;
     struct hr_http_server *http;           /* NULL: none */
     const struct hr_cluster_view *cluster; /* NULL: the node is alone */

@@ -52,7 +52,7 @@ struct daemon;
 struct hand {
     struct daemon *daemon;
     uint16_t number;
-    bool has_loop, has_thread;
+    bool has_loop;
     uv_loop_t loop;
     uv_thread_t thread;
     struct hr_core *core;
@@ -576,7 +576,7 @@ static void on_signal(uv_signal_t *handle, int number)
     }
     daemon->control.is_draining = true;
     log_event(daemon, HR_LOG_INFO, "draining", HR_LOG_FIELDS(hr_log_int("signal", number)));
-    hr_worker_drain(daemon->control.worker);
+    hr_worker_drain(daemon->control.workers[0]);
 }
 
 static bool listen_to_signals(struct daemon *daemon)
@@ -621,7 +621,7 @@ static void turn(void *user, struct hr_now now)
     }
     if (word != HR_CLUSTER_FINE) {
         daemon->is_displaced = daemon->control.is_draining = true;
-        hr_worker_drain(daemon->control.worker);
+        hr_worker_drain(daemon->control.workers[0]);
     }
     hr_control_turn(&daemon->control, now);
 }
@@ -686,13 +686,12 @@ static bool open_worker(struct daemon *daemon, struct hand *hand, struct hr_prob
     };
     struct hr_worker *worker = NULL;
     if (!is_first) {
-        config.listen.port = hr_worker_port(daemon->control.worker);
+        config.listen.port = hr_worker_port(daemon->control.workers[0]);
     }
     if (hr_worker_open(&config, &worker, problem) != HR_OK) {
         return false;
     }
     hand->worker = daemon->control.workers[hand->number] = worker;
-    daemon->control.worker = daemon->control.workers[0];
     return true;
 }
 
@@ -743,7 +742,7 @@ static void announce(struct daemon *daemon)
 {
     struct hr_address rpc = daemon->config->listen.rpc, http = daemon->config->listen.http;
     char rpc_text[HR_ADDRESS_TEXT_BYTES], http_text[HR_ADDRESS_TEXT_BYTES] = "";
-    rpc.port = hr_worker_port(daemon->control.worker);
+    rpc.port = hr_worker_port(daemon->control.workers[0]);
     (void)hr_address_text(&rpc, rpc_text);
     if (daemon->control.http != NULL) {
         http.port = hr_http_server_port(daemon->control.http);
@@ -782,8 +781,7 @@ static void run_hands(struct daemon *daemon)
 {
     for (uint32_t i = 1; i < daemon->hand_count; i++) {
         struct hand *hand = &daemon->hands[i];
-        hand->has_thread = uv_thread_create(&hand->thread, run_hand, hand) == 0;
-        if (!hand->has_thread) {
+        if (uv_thread_create(&hand->thread, run_hand, hand) != 0) {
             log_event(daemon, HR_LOG_ERROR, "no_thread", HR_LOG_FIELDS(hr_log_uint("worker", i)));
             _exit(1); /* nobody has been answered yet; the others would wait for this one for ever */
         }
@@ -807,8 +805,8 @@ static bool serve(struct daemon *daemon, struct hr_problem *problem)
     }
     if (is_up) {
         announce(daemon);
-    } else if (control->worker != NULL) {
-        hr_worker_drain(control->worker);
+    } else if (control->workers[0] != NULL) {
+        hr_worker_drain(control->workers[0]);
     }
     run_hands(daemon);
     if (daemon->is_displaced) {
@@ -913,7 +911,6 @@ bool hr_daemon_run(const struct hr_daemon_options *options, struct hr_problem *r
     }
     bool is_done = uv_mutex_init(&daemon->watch.mutex) == 0 && make_data_folder(daemon, ret_problem) &&
                    prepare(daemon, ret_problem);
-    daemon->control.core = daemon->core;
     daemon->control.store = daemon->store;
     is_done = is_done && serve(daemon, ret_problem);
     close_all(daemon);

@@ -161,8 +161,7 @@ static bool is_before(const struct hr_topk_entry *a, const struct hr_topk_entry 
 }
 
 /* Insertion into a sorted list that drops its last one when full: lists are short, and asked for by people. */
-uint32_t hr_topk_list_more(const struct hr_topk *topk, uint32_t count_max, uint32_t listed,
-                           struct hr_topk_entry *entries)
+uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, uint32_t listed, struct hr_topk_entry *entries)
 {
     for (uint32_t i = 0; i < topk->count; i++) {
         const struct hr_topk_entry *entry = &topk->entries[topk->heap[i]];
@@ -176,9 +175,4 @@ uint32_t hr_topk_list_more(const struct hr_topk *topk, uint32_t count_max, uint3
         entries[at] = *entry;
     }
     return listed;
-}
-
-uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, struct hr_topk_entry *ret_entries)
-{
-    return hr_topk_list_more(topk, count_max, 0, ret_entries);
 }

@@ -58,11 +58,8 @@ void hr_topk_tick(struct hr_topk *topk, hr_ns now);
 /* The entry, or NULL. Borrowed until the next change. */
 const struct hr_topk_entry *hr_topk_find(const struct hr_topk *topk, struct hr_id128 id);
 
-/* Copies the entries asked for most, up to count_max of them, most first, ties by identity. How many. */
-uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, struct hr_topk_entry *ret_entries);
-
-/* The same on top of what another one, of other counters, has listed already. */
-uint32_t hr_topk_list_more(const struct hr_topk *topk, uint32_t count_max, uint32_t listed,
-                           struct hr_topk_entry *entries);
+/* Copies the entries asked for most, up to count_max of them, most first, ties by identity, in among the `listed` ones
+ * that are there already, of other counters. How many there are then. */
+uint32_t hr_topk_list(const struct hr_topk *topk, uint32_t count_max, uint32_t listed, struct hr_topk_entry *entries);
 
 #endif

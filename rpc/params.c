@@ -315,42 +315,39 @@ static bool (*const readers[HR_PARAM_COUNT])(struct reading *r) = {
     [HR_PARAM_WALL_OFFSET_MS] = read_wall_offset,
 };
 
-/* Is the text this literal? Its length is: compared in a few words, without a call. */
-#define IS(text, literal) (memcmp((text).at, (literal), sizeof(literal) - 1) == 0)
-
 /* HR_PARAM_COUNT where there is none. A test holds it against the list. */
 static enum hr_param find_param(struct hr_span key)
 {
     switch (key.bytes) {
     case 2:
-        return IS(key, "id") ? HR_PARAM_ID : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "id") ? HR_PARAM_ID : HR_PARAM_COUNT;
     case 3:
-        return IS(key, "key") ? HR_PARAM_KEY : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "key") ? HR_PARAM_KEY : HR_PARAM_COUNT;
     case 4:
-        return IS(key, "cost")   ? HR_PARAM_COST
-               : IS(key, "peek") ? HR_PARAM_PEEK
-               : IS(key, "rate") ? HR_PARAM_RATE
-               : IS(key, "name") ? HR_PARAM_NAME
-                                 : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "cost")   ? HR_PARAM_COST
+               : HR_SPAN_IS(key, "peek") ? HR_PARAM_PEEK
+               : HR_SPAN_IS(key, "rate") ? HR_PARAM_RATE
+               : HR_SPAN_IS(key, "name") ? HR_PARAM_NAME
+                                         : HR_PARAM_COUNT;
     case 5:
-        return IS(key, "burst")   ? HR_PARAM_BURST
-               : IS(key, "scope") ? HR_PARAM_SCOPE
-               : IS(key, "lease") ? HR_PARAM_LEASE
-                                  : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "burst")   ? HR_PARAM_BURST
+               : HR_SPAN_IS(key, "scope") ? HR_PARAM_SCOPE
+               : HR_SPAN_IS(key, "lease") ? HR_PARAM_LEASE
+                                          : HR_PARAM_COUNT;
     case 6:
-        return IS(key, "detail") ? HR_PARAM_DETAIL : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "detail") ? HR_PARAM_DETAIL : HR_PARAM_COUNT;
     case 8:
-        return IS(key, "requests") ? HR_PARAM_REQUESTS : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "requests") ? HR_PARAM_REQUESTS : HR_PARAM_COUNT;
     case 9:
-        return IS(key, "algorithm") ? HR_PARAM_ALGORITHM : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "algorithm") ? HR_PARAM_ALGORITHM : HR_PARAM_COUNT;
     case 10:
-        return IS(key, "attributes")   ? HR_PARAM_ATTRIBUTES
-               : IS(key, "partitions") ? HR_PARAM_PARTITIONS
-                                       : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "attributes")   ? HR_PARAM_ATTRIBUTES
+               : HR_SPAN_IS(key, "partitions") ? HR_PARAM_PARTITIONS
+                                               : HR_PARAM_COUNT;
     case 14:
-        return IS(key, "wall_offset_ms") ? HR_PARAM_WALL_OFFSET_MS : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "wall_offset_ms") ? HR_PARAM_WALL_OFFSET_MS : HR_PARAM_COUNT;
     case 16:
-        return IS(key, "steady_offset_ms") ? HR_PARAM_STEADY_OFFSET_MS : HR_PARAM_COUNT;
+        return HR_SPAN_IS(key, "steady_offset_ms") ? HR_PARAM_STEADY_OFFSET_MS : HR_PARAM_COUNT;
     default:
         return HR_PARAM_COUNT;
     }

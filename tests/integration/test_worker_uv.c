@@ -1048,6 +1048,15 @@ static void thousands_of_idle_and_half_open_connections_cost_little(void **state
 
 /* --- the store --- */
 
+static void only_the_first_waits_for_the_store(struct rig *rig, struct client *client)
+{
+    look(rig);
+    assert_int_equal(rig->counts.waited, 1);
+    assert_int_equal(client->answered, client->have);
+    on_loop(rig, do_run_store);
+    assert_true(next_is_allowed(client, 0));
+}
+
 static void what_must_be_stored_first_waits(void **state)
 {
     struct rig rig = {.kind = MEMORY_STORE};
@@ -1057,11 +1066,7 @@ static void what_must_be_stored_first_waits(void **state)
     open_client(&rig, &client);
     send_check(&client, 0, "account", "a");
     assert_true(ask(&client, 1, "user", "ann")); /* overtakes it */
-    look(&rig);
-    assert_int_equal(rig.counts.waited, 1);
-    assert_int_equal(client.answered, client.have);
-    on_loop(&rig, do_run_store);
-    assert_true(next_is_allowed(&client, 0));
+    only_the_first_waits_for_the_store(&rig, &client);
     close_client(&client);
     close_rig(&rig);
 }
@@ -1079,11 +1084,7 @@ static void no_answer_waits_for_another_that_does_not_come(void **state)
     for (uint64_t i = 1; i <= 3; i++) {
         assert_true(ask(&client, i, "user", "ann"));
     }
-    look(&rig);
-    assert_int_equal(rig.counts.waited, 1);
-    assert_int_equal(client.answered, client.have);
-    on_loop(&rig, do_run_store);
-    assert_true(next_is_allowed(&client, 0));
+    only_the_first_waits_for_the_store(&rig, &client);
     close_client(&client);
     close_rig(&rig);
 }

@@ -15,7 +15,7 @@ node=
 ran=0
 failed=0
 
-folder=$(mktemp -d "${TMPDIR:-/tmp}/headroom-interop-XXXXXX")
+folder=$(mktemp -d -t headroom-interop-XXXXXX)
 cleanup() {
     if [ -n "$node" ]; then
         kill "$node" 2>/dev/null || true

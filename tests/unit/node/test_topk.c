@@ -150,7 +150,7 @@ static void the_list_is_sorted_and_cut(void **state)
     }
     for (uint32_t count_max = 0; count_max <= 8; count_max++) {
         print_message("at most %u\n", count_max);
-        uint32_t count = hr_topk_list(&opened.topk, count_max, list);
+        uint32_t count = hr_topk_list(&opened.topk, count_max, 0, list);
         assert_int_equal(count, count_max < 5 ? count_max : 5);
         for (uint32_t i = 0; i < count; i++) {
             assert_true(hr_id128_equal(list[i].id, id_of(expected[i])));
@@ -192,7 +192,7 @@ static void a_cleared_sketch_is_empty(void **state)
         hr_topk_add(&opened.topk, id_of(key), 0, false);
     }
     hr_topk_clear(&opened.topk);
-    assert_int_equal(hr_topk_list(&opened.topk, 2, list), 0);
+    assert_int_equal(hr_topk_list(&opened.topk, 2, 0, list), 0);
     for (uint64_t key = 0; key < 7; key++) {
         assert_null(hr_topk_find(&opened.topk, id_of(key)));
     }
