@@ -38,7 +38,7 @@ def find_pair(world):
 
 
 def start(options, node, attribute):
-    command = [os.path.join(options.build, "headroom"), "bench", "--json", "--node", f"{node.host}:{node.port}"]
+    command = [os.path.join(options.build, "headroom"), "bench", "--json", "--node", f"{node.host}:{node.rpc_port}"]
     for name, value in (("seconds", options.seconds), ("rate", options.rate), ("connections", 4),
                         ("attribute", attribute), ("keys", 1)):
         command += [f"--{name}", str(value)]
