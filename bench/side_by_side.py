@@ -127,8 +127,8 @@ def ratio_rows(results, targets):
 
 
 def at_half(lab, loads, results):
-    """Each at half of its own peak, open loop; and Headroom at half of Redis', for a machine's hiccups hurt the more the
-    more is asked."""
+    """Each at half of its own peak, open loop; and Headroom at half of Redis', for a machine's hiccups hurt
+    the more, the more is asked."""
     rate = {load.name: max(1, round(median([seen.per_second for seen in results[load.name]]) / 2)) for load in loads}
     paced = [load.named(load.name, rate=rate[load.name]) for load in loads]
     if INCR in rate:
