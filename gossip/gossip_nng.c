@@ -43,12 +43,14 @@ struct hr_gossip {
     struct hr_gossip_counts counts; /* but those below, which other threads count */
     atomic_uint_least64_t received, turned_away;
     atomic_uint pipes;
+    struct hr_gossip *next_left;
     struct peer peers[HR_GOSSIP_PEERS_MAX];
 };
 
 /* nng's own threads end with the last one of this process. */
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
+static struct hr_gossip *first_left; /* nng's threads may look at what was left to the system until the very end */
 
 static void begin_use(void)
 {
@@ -459,4 +461,16 @@ void hr_gossip_close(struct hr_gossip *gossip)
         }
     }
     release(gossip);
+}
+
+void hr_gossip_leave(struct hr_gossip *gossip)
+{
+    if (gossip == NULL) {
+        return;
+    }
+    nng_aio_stop(gossip->receiving);
+    (void)pthread_mutex_lock(&users_lock);
+    gossip->next_left = first_left;
+    first_left = gossip;
+    (void)pthread_mutex_unlock(&users_lock);
 }

@@ -64,6 +64,11 @@ struct hr_gossip_counts hr_gossip_counts(struct hr_gossip *gossip);
  * (threads of nng's own end with the last one that is closed). Packets still queued are lost. NULL is fine. */
 void hr_gossip_close(struct hr_gossip *gossip);
 
+/* For the end of a process: when it returns `take` is not running and will not be called. All else is left to the
+ * system, for nng 1.5 can wait without end while it closes a socket that is just being connected. What is queued may
+ * still go out. NULL is fine. */
+void hr_gossip_leave(struct hr_gossip *gossip);
+
 /* The addresses that a gossip address stands for, with numbers for names: a name may have many. Blocks on DNS, as long
  * as that takes. Returns how many of count_max; 0: the name is not known, or the address is none. */
 uint32_t hr_gossip_resolve(struct hr_span address, char (*ret_addresses)[HR_MEMBER_ADDRESS_BYTES_MAX + 1],

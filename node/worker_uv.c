@@ -159,10 +159,11 @@ static void send_packets(struct hr_worker *worker, struct hr_now now)
     }
 }
 
-/* The ways to other nodes open last, and close first: a packet that came would wake a handle that is closing. */
+/* The ways to other nodes open last, and close first: a packet that came would wake a handle that is closing. A worker
+ * goes when its process does. */
 static void close_ways(struct hr_worker *worker)
 {
-    hr_gossip_close(worker->gossip);
+    hr_gossip_leave(worker->gossip);
     worker->gossip = NULL;
     if (worker->peers != NULL) {
         hr_peers_close(worker->peers);

@@ -397,6 +397,21 @@ static void over_tls_only_nodes_under_the_same_ca_meet(void **state)
     remove_identities(&ids);
 }
 
+/* The last test: its threads end with the process. */
+static void who_has_left_takes_nothing_more(void **state)
+{
+    (void)state;
+    static struct end a, b;
+    open_plain(&a);
+    open_plain(&b);
+    assert_true(send_text(&a, &b, "before"));
+    assert_true(await(&b, 1, ARRIVAL_S));
+    hr_gossip_leave(b.gossip);
+    assert_true(send_text(&a, &b, "behind"));
+    assert_false(await(&b, 2, 1));
+    hr_gossip_leave(a.gossip);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +425,7 @@ int main(void)
         cmocka_unit_test(an_address_in_use_is_a_problem_with_a_reason),
         cmocka_unit_test(names_resolve_to_all_their_addresses),
         cmocka_unit_test(over_tls_only_nodes_under_the_same_ca_meet),
+        cmocka_unit_test(who_has_left_takes_nothing_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
