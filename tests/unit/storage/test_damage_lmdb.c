@@ -8,7 +8,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,10 +24,13 @@
 #define PAGE_BYTES 4096
 #define PAGE_FLAGS_AT 10
 #define PAGE_UPPER_AT 14
+#define BRANCH_FLAG 1
 #define LEAF_FLAG 2
+#define PAGE_NODES_AT 16
 #define PAGE_HEAD_BYTES 64 /* where the structure is: a flip there hurts most */
 #define META_BYTES 152
 #define META_TXN_AT 144
+#define FLIP_EACH 257 /* bytes, behind a branch page's head */
 #define ROUNDS 300
 
 static struct hr_rng rng;
@@ -180,6 +185,94 @@ static void a_flip_in_a_meta_page_never_brings_back_an_older_state(void **state)
     print_message("%u refused, %u harmless\n", rig->refused, rig->harmless);
 }
 
+/* Writes all over a store that was opened: new records, and one gone of each that is there. LMDB ends the process, or
+ * writes where it must not, where what it trusts is wrong. */
+static enum hr_err delete_loaded(void *user, const struct hr_record *record)
+{
+    struct hr_store_key key = {.bytes = (uint8_t)record->key.bytes};
+    memcpy(key.at, record->key.at, record->key.bytes);
+    return hr_batch_delete(user, &key);
+}
+
+static void write_all_over(struct rig *rig)
+{
+    static uint8_t memory[1 << 20];
+    static const char payload[90];
+    struct hr_store_batch batch;
+    struct hr_store_loaded loaded;
+    struct hr_store *store;
+    if (open_store(rig, NULL, &store) != HR_OK) {
+        return;
+    }
+    hr_batch_init(&batch, memory, sizeof(memory));
+    enum hr_err err = HR_OK;
+    for (uint64_t i = 1; i <= RECORDS && err == HR_OK; i++) {
+        struct hr_store_key key = hr_store_key_of_id(HR_RECORD_COUNTER, (struct hr_id128){hr_rng_next(&rng), i});
+        err = hr_batch_put(&batch, &key, (struct hr_span){payload, sizeof(payload)});
+    }
+    err = err != HR_OK ? err : hr_store_commit(store, 1, &batch);
+    hr_store_settle(store);
+    hr_batch_clear(&batch);
+    err = err != HR_OK ? err : hr_store_load(store, HR_RECORD_COUNTER, delete_loaded, &batch, &loaded);
+    err = err != HR_OK ? err : hr_store_commit(store, 2, &batch);
+    (void)err; /* whatever it answers */
+    hr_store_close(store);
+}
+
+/* In a child, which must end by itself. */
+static void survive_writes(struct rig *rig, size_t bit)
+{
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        write_all_over(rig);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status)) {
+        fail_msg("bit %zu: signal %d when written to", bit, WTERMSIG(status));
+    }
+}
+
+static size_t find_page(const struct rig *rig, size_t from, uint8_t flags)
+{
+    size_t page = from;
+    while (page < rig->bytes / PAGE_BYTES && (uint8_t)rig->good[page * PAGE_BYTES + PAGE_FLAGS_AT] != flags) {
+        page++;
+    }
+    return page;
+}
+
+static void judge_and_write(struct rig *rig, size_t bit)
+{
+    unsigned refused = rig->refused;
+    judge_flip(rig, bit);
+    if (rig->refused == refused) {
+        survive_writes(rig, bit);
+    }
+}
+
+/* Each branch page that there is, in use or not: all bits of its head, and some of the nodes. What is not refused is as
+ * good as it was, and stays so when it is written to. */
+static void a_branch_page_with_a_flip_ends_no_process(void **state)
+{
+    struct rig *rig = *state;
+    unsigned branches = 0;
+    for (size_t page = find_page(rig, 2, BRANCH_FLAG); page < rig->bytes / PAGE_BYTES;
+         page = find_page(rig, page + 1, BRANCH_FLAG), branches++) {
+        size_t first = 8 * page * PAGE_BYTES;
+        for (size_t bit = 8 * PAGE_FLAGS_AT; bit < 8 * PAGE_NODES_AT; bit++) {
+            judge_and_write(rig, first + bit);
+        }
+        for (size_t i = PAGE_NODES_AT; i < PAGE_BYTES; i += FLIP_EACH) {
+            judge_flip(rig, first + 8 * i + hr_rng_below(&rng, 8));
+        }
+    }
+    print_message("%u branch pages, %u refused, %u harmless\n", branches, rig->refused, rig->harmless);
+    assert_true(branches > 0 && rig->refused > 0 && rig->bad == 0);
+}
+
 /* LMDB copies by them when it writes, and nothing else in it looks at them. */
 static void a_leaf_page_that_lies_about_its_free_space_is_refused(void **state)
 {
@@ -237,6 +330,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_flipped_bit_loses_no_record_without_a_word, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flip_in_a_meta_page_never_brings_back_an_older_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_branch_page_with_a_flip_ends_no_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_leaf_page_that_lies_about_its_free_space_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_is_cut_short_is_refused, set_up, tear_down),
     };

@@ -36,7 +36,6 @@ enum site {
     TXN_BEGIN,
     TXN_COMMIT,
     GET,
-    STAT,
     PUT,
     DEL,
     CURSOR_OPEN,
@@ -99,7 +98,6 @@ WRAP(DBI_OPEN, mdb_dbi_open, (MDB_txn * txn, const char *name, unsigned flags, M
 WRAP(TXN_BEGIN, mdb_txn_begin, (MDB_env * env, MDB_txn *parent, unsigned flags, MDB_txn **txn),
      (env, parent, flags, txn))
 WRAP(GET, mdb_get, (MDB_txn * txn, MDB_dbi dbi, MDB_val *key, MDB_val *value), (txn, dbi, key, value))
-WRAP(STAT, mdb_stat, (MDB_txn * txn, MDB_dbi dbi, MDB_stat *stat), (txn, dbi, stat))
 WRAP(PUT, mdb_put, (MDB_txn * txn, MDB_dbi dbi, MDB_val *key, MDB_val *value, unsigned flags),
      (txn, dbi, key, value, flags))
 WRAP(DEL, mdb_del, (MDB_txn * txn, MDB_dbi dbi, MDB_val *key, MDB_val *value), (txn, dbi, key, value))
@@ -315,7 +313,6 @@ static const struct {
     {TXN_BEGIN, "mdb_txn_begin", {ENOMEM, MDB_PANIC, MDB_READERS_FULL, MDB_MAP_RESIZED}},
     {TXN_COMMIT, "mdb_txn_commit", {ENOMEM, EIO, ENOSPC, MDB_MAP_FULL, MDB_PANIC, MDB_BAD_TXN}},
     {GET, "mdb_get", {ENOMEM, EIO, MDB_BAD_TXN}},
-    {STAT, "mdb_stat", {EINVAL}},
     {PUT, "mdb_put", {ENOMEM, EIO, ENOSPC, MDB_MAP_FULL, MDB_TXN_FULL, MDB_BAD_TXN}},
     {DEL, "mdb_del", {ENOMEM, EIO, ENOSPC, MDB_MAP_FULL, MDB_BAD_TXN}},
     {CURSOR_OPEN, "mdb_cursor_open", {ENOMEM}},
