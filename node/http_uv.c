@@ -48,7 +48,8 @@ struct hr_http_server {
     uint32_t handles; /* not closed yet: listener, sweep, connections */
     uint32_t open_count;
     uint64_t accepted_count;
-    bool has_waiting; /* a connection that there was no room for */
+    uint64_t sweep_ms; /* between two looks for what is overdue */
+    bool has_waiting;  /* a connection that there was no room for */
     bool is_closing;
     void (*closed)(void *context);
     void *closed_context;
@@ -56,6 +57,7 @@ struct hr_http_server {
 };
 
 static void accept_waiting(struct hr_http_server *server);
+static void on_sweep(uv_timer_t *timer);
 
 static void release_handle(struct hr_http_server *server)
 {
@@ -255,12 +257,51 @@ static struct connection *free_connection(struct hr_http_server *server)
     return NULL;
 }
 
+static int busyness(const struct connection *connection)
+{
+    return connection->phase == PHASE_WRITING ? 2 : connection->has_begun;
+}
+
+static bool is_before(const struct connection *a, const struct connection *b)
+{
+    int difference = busyness(a) - busyness(b);
+    return difference != 0 ? difference < 0 : a->since_ms < b->since_ms;
+}
+
+/* The one to go first where there is no room: the longest idle, else the one that is longest at its request, else at
+ * taking its answer. NULL: all are so new that what they want may be on its way. */
+static struct connection *find_idlest(struct hr_http_server *server)
+{
+    struct connection *idlest = NULL;
+    for (uint32_t i = 0; i < server->options.connections_max; i++) {
+        struct connection *one = &server->connections[i];
+        bool may_go = (one->phase == PHASE_READING || one->phase == PHASE_WRITING) &&
+                      uv_now(server->listener.loop) - one->since_ms >= HR_HTTP_GRACE_MS;
+        if (may_go && (idlest == NULL || is_before(one, idlest))) {
+            idlest = one;
+        }
+    }
+    return idlest;
+}
+
+/* For the connection that waits. When the one that goes has gone, it is taken. */
+static void make_room(struct hr_http_server *server)
+{
+    struct connection *idlest = find_idlest(server);
+    if (idlest != NULL) {
+        close_connection(idlest);
+    } else {
+        (void)uv_timer_start(&server->sweep, on_sweep, HR_HTTP_GRACE_MS, server->sweep_ms); /* it has a callback */
+    }
+}
+
 /* One that finds no room waits: libuv accepts no more until it is taken. */
 static void accept_waiting(struct hr_http_server *server)
 {
     struct connection *connection = free_connection(server);
     server->has_waiting = connection == NULL;
     if (connection == NULL) {
+        make_room(server);
         return;
     }
     (void)uv_tcp_init(server->listener.loop, &connection->tcp); /* it cannot fail: no socket is made yet */
@@ -308,6 +349,9 @@ static void on_sweep(uv_timer_t *timer)
             close_connection(connection);
         }
     }
+    if (server->has_waiting) {
+        make_room(server);
+    }
 }
 
 static void on_own_handle_closed(uv_handle_t *handle)
@@ -322,8 +366,8 @@ static int listen_at(struct hr_http_server *server, const struct sockaddr *addre
         err = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
     }
     const struct hr_http_server_options *options = &server->options;
-    uint64_t sweep_ms = (options->idle_ms < options->header_ms ? options->idle_ms : options->header_ms) / 4 + 1;
-    return err != 0 ? err : uv_timer_start(&server->sweep, on_sweep, sweep_ms, sweep_ms);
+    server->sweep_ms = (options->idle_ms < options->header_ms ? options->idle_ms : options->header_ms) / 4 + 1;
+    return err != 0 ? err : uv_timer_start(&server->sweep, on_sweep, server->sweep_ms, server->sweep_ms);
 }
 
 enum hr_err hr_http_server_open(uv_loop_t *loop, const struct sockaddr *address,

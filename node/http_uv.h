@@ -1,6 +1,8 @@
 /* HTTP server: a listener that serves a few pages over http_session.h, for health checks and scrapers.
  *
- * At most connections_max connections are open; more wait in the kernel's queue. One that has begun a request and does
+ * At most connections_max connections are open. Where one more comes, the one that has been idle longest is closed for
+ * it, or else the slowest, so that they never keep a health check waiting; each has HR_HTTP_GRACE_MS at least, and as
+ * long the new one waits. One that has begun a request and does
  * not send the whole of it within header_ms is closed, however much it trickles; and one that does not begin one, or
  * does not take its answer, within idle_ms. While an answer is being
  * taken, its connection is not read.
@@ -18,6 +20,7 @@
 #define HR_HTTP_CONNECTIONS_MAX 64
 #define HR_HTTP_IDLE_MS 10000
 #define HR_HTTP_HEADER_MS 5000
+#define HR_HTTP_GRACE_MS 100
 
 struct hr_http_server_options {
     struct hr_http_pages pages;

@@ -21,7 +21,9 @@ struct test;
 struct client {
     struct test *test;
     const char *request;
-    bool reads_late; /* only once the server has had all it could send at once */
+    bool waits_for_end; /* with reading, until the server has gone */
+    bool ends_all;      /* the server goes when this one has gone */
+    bool reads_late;    /* only once the server has had all it could send at once */
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write;
@@ -39,7 +41,7 @@ struct test {
     struct client *clients;
     uint32_t client_count, open_clients, open_most;
     char *big;
-    bool is_closed;
+    bool is_closing, is_closed;
 };
 
 static bool find_page(void *context, struct hr_span path, struct hr_http_page *ret_page)
@@ -90,12 +92,21 @@ static void close_server(struct test *test)
     hr_http_server_close(test->server, on_server_closed, test);
 }
 
+static void start_reading(uv_timer_t *pause);
+
 /* With the last client the server goes, and with it all that keeps the loop. */
 static void on_client_closed(uv_handle_t *handle)
 {
     struct client *client = handle->data;
-    if (--client->test->open_clients == 0) {
-        close_server(client->test);
+    struct test *test = client->test;
+    if ((--test->open_clients == 0 || client->ends_all) && !test->is_closing) {
+        test->is_closing = true;
+        close_server(test);
+    }
+    for (uint32_t i = 0; client->ends_all && i < test->client_count; i++) {
+        if (test->clients[i].waits_for_end) {
+            start_reading(&test->clients[i].pause);
+        }
     }
 }
 
@@ -152,7 +163,9 @@ static void on_connected(uv_connect_t *connect, int status)
     if (buf.len > 0) {
         assert_int_equal(uv_write(&client->write, (uv_stream_t *)&client->tcp, &buf, 1, on_written), 0);
     }
-    assert_int_equal(uv_timer_start(&client->pause, start_reading, client->reads_late ? 20 : 0, 0), 0);
+    if (!client->waits_for_end) {
+        assert_int_equal(uv_timer_start(&client->pause, start_reading, client->reads_late ? 20 : 0, 0), 0);
+    }
 }
 
 /* Runs the clients, all at once, to their ends, and then the server and the loop to theirs. */
@@ -292,6 +305,31 @@ static void connections_above_the_bound_wait_for_their_turn(void **state)
     free(clients);
 }
 
+/* The server would let idle connections be for ten minutes, and those that have begun a request too. */
+static void idle_connections_make_room_for_one_that_asks(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"", "GET /li", GET("/livez"), GET("/big")};
+    for (size_t k = 0; k < COUNT(others); k++) {
+        print_message("case %zu\n", k);
+        struct test test;
+        struct client *clients = calloc(5, sizeof(*clients));
+        assert_non_null(clients);
+        for (size_t i = 0; i < 4; i++) {
+            clients[i].request = others[k];
+            clients[i].waits_for_end = k == 3;
+        }
+        clients[4].request = LAST("/livez");
+        clients[4].ends_all = true;
+        open_test(&test, 3, 600000);
+        run_clients(&test, clients, 5);
+        assert_int_equal(count_of(clients[4].text, "alive\n"), 1);
+        assert_in_range(test.open_most, 1, 3);
+        close_test(&test);
+        free(clients);
+    }
+}
+
 static void stop_at_once(uv_timer_t *pause)
 {
     struct client *client = pause->data;
@@ -352,6 +390,7 @@ int main(void)
         cmocka_unit_test(a_client_that_sends_no_whole_request_is_closed),
         cmocka_unit_test(a_request_that_has_begun_must_end_sooner),
         cmocka_unit_test(connections_above_the_bound_wait_for_their_turn),
+        cmocka_unit_test(idle_connections_make_room_for_one_that_asks),
         cmocka_unit_test(closing_ends_connections_that_are_under_way),
         cmocka_unit_test(a_port_in_use_is_told),
     };
