@@ -465,15 +465,17 @@ static bool read_storage(struct reader *r, hr_doc_node section)
 
 static bool read_rpc(struct reader *r, hr_doc_node section)
 {
-    static const char *const names[] = {"connections", "in_flight"};
+    static const char *const names[] = {"connections", "in_flight", "partial_max"};
     static const struct hr_doc_keys keys = {"rpc", COUNT_OF(names), names};
-    static const struct bounds bounds[] = {{"rpc.connections", 1, 1000000}, {"rpc.in_flight", 1, 65536}};
-    uint64_t amounts[] = {r->config->connections_max, r->config->in_flight_max};
+    static const struct bounds bounds[] = {
+        {"rpc.connections", 1, 1000000}, {"rpc.in_flight", 1, 65536}, {"rpc.partial_max", 4 * MIB, 1024 * GIB}};
+    uint64_t amounts[] = {r->config->connections_max, r->config->in_flight_max, r->config->partial_bytes_max};
     if (!read_amounts(r, section, &keys, bounds, amounts)) {
         return false;
     }
     r->config->connections_max = (uint32_t)amounts[0];
     r->config->in_flight_max = (uint32_t)amounts[1];
+    r->config->partial_bytes_max = amounts[2];
     return true;
 }
 
@@ -521,6 +523,7 @@ static void fill_defaults(struct hr_node_config *config)
         .map_bytes_max = 64 * GIB,
         .connections_max = 16384,
         .in_flight_max = 4096,
+        .partial_bytes_max = 256 * MIB,
         .log_format = HR_LOG_LOGFMT,
         .log_level_min = HR_LOG_INFO,
     };

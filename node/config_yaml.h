@@ -79,7 +79,8 @@ struct hr_node_config {
 
     /* rpc */
     uint32_t connections_max;
-    uint32_t in_flight_max; /* requests of one connection */
+    uint32_t in_flight_max;     /* requests of one connection */
+    uint64_t partial_bytes_max; /* of messages that have arrived in part, over all connections */
 
     /* log */
     enum hr_log_format log_format;

@@ -153,11 +153,26 @@ static size_t unsent_bytes(struct hr_connection *connection)
     return uv_stream_get_write_queue_size(stream_of(connection));
 }
 
+/* What a buffer of that size counts for in partial_bytes. */
+static uint64_t counted(size_t room)
+{
+    return room > LEFT_OVER_SMALL ? room : 0;
+}
+
+static void drop_kept(struct hr_connection *connection)
+{
+    connection->all->stats.partial_bytes -= counted(connection->kept_room);
+    free(connection->kept);
+    connection->kept = NULL;
+    connection->kept_bytes = 0;
+    connection->kept_room = 0;
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct hr_connection *connection = handle->data;
     connection->all->handles--;
-    free(connection->kept);
+    drop_kept(connection);
     free(connection);
 }
 
@@ -194,14 +209,6 @@ static void on_shut(uv_shutdown_t *shutdown, int status)
     if (status != 0 || connection->has_ended || connection->all->is_stopped) {
         close_connection(connection);
     }
-}
-
-static void drop_kept(struct hr_connection *connection)
-{
-    free(connection->kept);
-    connection->kept = NULL;
-    connection->kept_bytes = 0;
-    connection->kept_room = 0;
 }
 
 static void settle_reading(struct hr_connection *connection);
@@ -638,33 +645,48 @@ static void note_latency(struct hr_connections *all, hr_ns since, uint32_t answe
 
 /* --- bytes in --- */
 
+/* A quarter is left to other nodes: a flood of clients must not cut them off from one another. Who says that it is a
+ * node may not be one, so that they have a bound too. */
+static bool has_room(const struct hr_connection *connection, size_t room)
+{
+    const struct hr_connections *all = connection->all;
+    uint64_t most = all->config.partial_bytes_max / 4 * (connection->is_node ? 4 : 3);
+    return room <= LEFT_OVER_SMALL || room <= connection->kept_room ||
+           all->stats.partial_bytes - counted(connection->kept_room) + room <= most;
+}
+
 static bool resize_kept(struct hr_connection *connection, size_t room)
 {
-    char *kept = realloc(connection->kept, room);
+    char *kept = has_room(connection, room) ? realloc(connection->kept, room) : NULL;
     if (kept == NULL) {
         return false;
     }
+    connection->all->stats.partial_bytes += counted(room) - counted(connection->kept_room);
     connection->kept = kept;
     connection->kept_room = room;
     return true;
 }
 
-/* Keeps what no event has consumed. It lies in the shared buffer, or in what is kept already. False: no memory. */
-static bool keep(struct hr_connection *connection, struct hr_span rest, bool is_kept)
+/* Keeps what no event has consumed, and says where it is then. It lies in the shared buffer, or in what is kept
+ * already. A long message has room to go on. False: no memory. */
+static bool keep(struct hr_connection *connection, struct hr_span *rest, bool is_kept)
 {
-    if (rest.bytes == 0) {
+    if (rest->bytes == 0) {
         drop_kept(connection);
         return true;
     }
-    if (!is_kept && connection->kept_room < rest.bytes && !resize_kept(connection, rest.bytes)) {
+    if (!is_kept && connection->kept_room < rest->bytes && !resize_kept(connection, rest->bytes)) {
         return false;
     }
-    if (rest.at != connection->kept) { /* else a long message would be moved for each of its pieces */
-        memmove(connection->kept, rest.at, rest.bytes);
+    if (rest->at != connection->kept) { /* else a long message would be moved for each of its pieces */
+        memmove(connection->kept, rest->at, rest->bytes);
     }
-    connection->kept_bytes = rest.bytes;
-    bool is_roomy = rest.bytes <= LEFT_OVER_SMALL && connection->kept_room > LEFT_OVER_SMALL;
-    return !is_roomy || resize_kept(connection, rest.bytes);
+    rest->at = connection->kept;
+    connection->kept_bytes = rest->bytes;
+    if (rest->bytes <= LEFT_OVER_SMALL) {
+        return connection->kept_room <= LEFT_OVER_SMALL || resize_kept(connection, rest->bytes);
+    }
+    return connection->kept_room - rest->bytes >= LEFT_OVER_SMALL || resize_kept(connection, 2 * rest->bytes);
 }
 
 /* What is left over is the beginning of a message, whose rest must come in time; unless it is we who do not go on. */
@@ -674,6 +696,20 @@ static void note_partial(struct hr_connection *connection, hr_ns now)
     if (connection->kept_bytes > 0 && !connection->is_paused && !connection->is_choked) {
         connection->partial_ends_at = now + HR_PARTIAL_NS_MAX;
         link_append(&connection->all->partial, &connection->partial);
+    }
+}
+
+/* There is no room for a message that has arrived in part. */
+static void refuse_partial(struct hr_connection *connection, struct hr_span rest, hr_ns now)
+{
+    struct hr_session_event event;
+    connection->all->stats.closed_full++;
+    hr_session_refuse(&connection->session, rest, "no room for another message that has arrived in part", &event);
+    if (event.has_msgid) {
+        answer_fault(connection, &event);
+    }
+    if (connection->state == SERVING) {
+        end_connection(connection, now);
     }
 }
 
@@ -690,9 +726,9 @@ static void serve_arrived(struct hr_connection *connection, struct hr_span arriv
         end_connection(connection, now.steady);
         return;
     }
-    bool is_kept = arrived.at == connection->kept;
-    if (!keep(connection, (struct hr_span){arrived.at + used, arrived.bytes - used}, is_kept)) {
-        close_connection(connection);
+    struct hr_span rest = {arrived.at + used, arrived.bytes - used};
+    if (!keep(connection, &rest, arrived.at == connection->kept)) {
+        refuse_partial(connection, rest, now.steady);
         return;
     }
     note_partial(connection, now.steady);
@@ -755,10 +791,6 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
             memcpy(shared, connection->kept, kept);
         }
         *ret_buffer = (uv_buf_t){.base = shared + kept, .len = READ_BYTES};
-        return;
-    }
-    if (connection->kept_room - kept < LEFT_OVER_SMALL && !resize_kept(connection, 2 * kept)) {
-        *ret_buffer = (uv_buf_t){.base = NULL, .len = 0}; /* which ends the connection */
         return;
     }
     *ret_buffer = (uv_buf_t){.base = connection->kept + kept, .len = connection->kept_room - kept};
@@ -1004,6 +1036,9 @@ struct hr_connections *hr_connections_new(const struct hr_connections_config *co
         return NULL;
     }
     connections->config = *config;
+    if (config->partial_bytes_max == 0) {
+        connections->config.partial_bytes_max = HR_PARTIAL_BYTES_ALL_MAX;
+    }
     link_init(&connections->due);
     link_init(&connections->ending);
     link_init(&connections->partial);

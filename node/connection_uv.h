@@ -52,6 +52,10 @@
 /* Of all connections together. The one that would add more is closed. */
 #define HR_UNSENT_BYTES_ALL_MAX (UINT64_C(512) << 20)
 
+/* Messages that have arrived in part, of all connections together, by default. A connection whose message would add
+ * more is told so and closed; what is small is not counted. Other nodes may fill all of it, clients three quarters. */
+#define HR_PARTIAL_BYTES_ALL_MAX (UINT64_C(256) << 20)
+
 /* In a region: so long answers wait for others to the same connection. */
 #define HR_ANSWERS_HELD_NS_MAX (HR_NS_PER_MS / 5)
 
@@ -73,6 +77,7 @@ struct hr_connections_config {
     const struct hr_clock *clock;     /* borrowed for life */
     uint32_t connections_max;         /* open at a time, 1 to HR_CONNECTIONS_MAX; others are accepted and closed */
     struct hr_session_limits session; /* of each */
+    uint64_t partial_bytes_max;       /* 0: HR_PARTIAL_BYTES_ALL_MAX */
     hr_connections_serve *serve;
     hr_connections_prepare *prepare; /* NULL: nothing is prepared */
     hr_connections_peer *peer;       /* NULL: such notifications are ignored */
@@ -86,12 +91,14 @@ struct hr_connections_stats {
     uint64_t accept_failures;
     uint64_t closed_slow;   /* peers that did not read, or stopped within a message */
     uint64_t closed_broken; /* that did not speak the protocol */
+    uint64_t closed_full;   /* for whose message there was no room */
     uint64_t paused;        /* times that a connection was not read from for a while */
     uint64_t bytes_in, bytes_out;
     uint64_t requests[HR_METHOD_UNKNOWN + 1]; /* by method, notifications included; last: refused, unread */
     uint64_t answers_too_long;
     uint64_t unclaimed;          /* answers whose connection was gone */
     uint64_t unsent_bytes;       /* at present */
+    uint64_t partial_bytes;      /* at present, the small ones not counted */
     struct hr_histogram latency; /* from read to written, of requests answered at once */
 };
 

@@ -679,6 +679,7 @@ static bool open_worker(struct daemon *daemon, struct hand *hand, struct hr_prob
         .gossip = gossip_config(daemon),
         .connections_max = daemon->clients_max,
         .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX, .in_flight_max = daemon->config->in_flight_max},
+        .partial_bytes_max = daemon->config->partial_bytes_max / daemon->hand_count,
         .control = answer,
         .turn = is_first ? turn : NULL,
         .stopped = is_first ? worker_stopped : NULL,

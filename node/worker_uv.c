@@ -653,6 +653,7 @@ static struct hr_worker *new_worker(const struct hr_worker_config *config)
                                                       .clock = config->clock,
                                                       .connections_max = config->connections_max,
                                                       .session = config->session,
+                                                      .partial_bytes_max = config->partial_bytes_max,
                                                       .serve = serve,
                                                       .prepare = prepare,
                                                       .peer = config->gossip.listen != NULL ? on_peer : NULL,

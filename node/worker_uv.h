@@ -63,6 +63,7 @@ struct hr_worker_config {
     struct hr_gossip_config gossip; /* take and user are the worker's own; listen NULL: the node is alone */
     uint32_t connections_max;       /* 1 to HR_CONNECTIONS_MAX */
     struct hr_session_limits session;
+    uint64_t partial_bytes_max; /* as in connection_uv.h */
     hr_worker_control *control; /* may be NULL */
     hr_worker_turn *turn;       /* may be NULL */
     hr_worker_stopped *stopped; /* may be NULL */

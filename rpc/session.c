@@ -35,13 +35,11 @@ static void explain(enum hr_err err, uint32_t frame_bytes_max, struct hr_fault *
 }
 
 /* Who asked may stand in what was already scanned. Only there, so that pieces cannot change what is found. */
-static void break_up(struct hr_session *session, struct hr_span arrived, enum hr_err err,
-                     struct hr_session_event *event)
+static void break_up(struct hr_session *session, struct hr_span arrived, struct hr_session_event *event)
 {
     size_t scanned = session->frame.at < arrived.bytes ? session->frame.at : arrived.bytes;
     event->kind = HR_SESSION_BROKEN;
     event->has_msgid = hr_message_find_msgid((struct hr_span){arrived.at, scanned}, &event->msgid);
-    explain(err, session->limits.frame_bytes_max, &event->fault);
     session->is_broken = true;
 }
 
@@ -105,6 +103,14 @@ static void begin_event(struct hr_session_event *event, enum hr_session_event_ki
     event->has_msgid = false;
 }
 
+void hr_session_refuse(struct hr_session *session, struct hr_span arrived, const char *why,
+                       struct hr_session_event *ret_event)
+{
+    begin_event(ret_event, HR_SESSION_BROKEN);
+    break_up(session, arrived, ret_event);
+    hr_fault_set(&ret_event->fault, HR_CODE_RESOURCE_EXHAUSTED, why);
+}
+
 void hr_session_next(struct hr_session *session, struct hr_span arrived, struct hr_session_event *ret_event)
 {
     if (session->is_broken) {
@@ -129,7 +135,8 @@ void hr_session_next(struct hr_session *session, struct hr_span arrived, struct 
         err = hr_message_decode((struct hr_span){arrived.at, session->frame.at}, &message);
     }
     if (err != HR_OK) {
-        break_up(session, arrived, err, ret_event);
+        break_up(session, arrived, ret_event);
+        explain(err, session->limits.frame_bytes_max, &ret_event->fault);
         return;
     }
     take_message(session, &message, ret_event);

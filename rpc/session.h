@@ -67,6 +67,11 @@ void hr_session_init(struct hr_session *session, const struct hr_session_limits 
  * the fault is told once. O(heads that are new). */
 void hr_session_next(struct hr_session *session, struct hr_span arrived, struct hr_session_event *ret_event);
 
+/* The driver has no room for the message that has arrived in part: the event is as of a message that is too long, with
+ * `why` (a literal) as its fault's text. */
+void hr_session_refuse(struct hr_session *session, struct hr_span arrived, const char *why,
+                       struct hr_session_event *ret_event);
+
 /* One of the requests in flight has its answer. Requires: there is one. */
 void hr_session_answered(struct hr_session *session);
 

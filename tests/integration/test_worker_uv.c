@@ -65,6 +65,7 @@ struct rig {
     struct hr_memory_disk *disk;
     struct hr_store *store;
     struct hr_store refusing;
+    uint64_t partial_bytes_max;
     unsigned refusals;  /* to come */
     const char *gossip; /* where it listens to other nodes; NULL: it has none */
     char dir[256];
@@ -275,6 +276,7 @@ static struct hr_worker_config config_of(struct rig *rig)
         .connections_max = rig->connections_max > 0 ? rig->connections_max : 4096,
         .session = {.frame_bytes_max = HR_FRAME_BYTES_MAX,
                     .in_flight_max = rig->in_flight_max > 0 ? rig->in_flight_max : 1024},
+        .partial_bytes_max = rig->partial_bytes_max,
         .gossip = {.listen = rig->gossip},
         .control = rig->control,
         .stopped = on_stopped,
@@ -772,6 +774,55 @@ static void who_is_known_is_told_before_the_connection_closes(void **state)
     close_client(&client);
     while (look(&rig)->open > 0) {
     }
+    free(much);
+    close_rig(&rig);
+}
+
+/* Half a long request, once it has arrived. */
+static void send_half(struct rig *rig, struct client *client, struct hr_span head, struct hr_span half)
+{
+    uint64_t before = look(rig)->bytes_in;
+    send_all(client, head);
+    send_all(client, half);
+    while (look(rig)->bytes_in < before + head.bytes + half.bytes && rig->stats.closed_full == 0) {
+    }
+}
+
+static void a_half_request_beyond_the_room_for_all_is_refused_and_no_other_harmed(void **state)
+{
+    enum { HALF = 100 << 10, MUCH = 800 << 10 };
+    struct rig rig = {.partial_bytes_max = MIB};
+    struct client first, second, small;
+    char *much = calloc(1, MUCH);
+    (void)state;
+    assert_non_null(much);
+    open_rig(&rig);
+    open_client(&rig, &first);
+    open_client(&rig, &second);
+    open_client(&rig, &small);
+    send_half(&rig, &first,
+              HR_SPAN("\x94\x00\x07\xa5"
+                      "check\x91\x81\xaa"
+                      "attributes\x81\xa4user\xdb\x00\x03\x20\x00"),
+              (struct hr_span){much, HALF});
+    assert_in_range(look(&rig)->partial_bytes, HALF, MIB);
+    send_half(&rig, &second,
+              HR_SPAN("\x94\x00\x08\xa5"
+                      "check\x91\x81\xaa"
+                      "attributes\x81\xa4user\xdb\x00\x0d\x00\x00"),
+              (struct hr_span){much, MUCH});
+    assert_next_is_fault(&second, 8, HR_CODE_RESOURCE_EXHAUSTED);
+    assert_closed(&second);
+    assert_int_equal(look(&rig)->closed_full, 1);
+    assert_true(ask(&small, 1, "user", "ann"));
+    send_all(&first, (struct hr_span){much, HALF});
+    assert_next_is_fault(&first, 7, HR_CODE_INVALID_ARGUMENT); /* no value is so long */
+    close_client(&first);
+    close_client(&second);
+    while (look(&rig)->open > 1) {
+    }
+    assert_int_equal(rig.stats.partial_bytes, 0);
+    close_client(&small);
     free(much);
     close_rig(&rig);
 }
@@ -1637,6 +1688,7 @@ int main(void)
         cmocka_unit_test(requests_that_came_together_wait_for_their_turn),
         cmocka_unit_test(an_answer_that_is_too_long_becomes_an_error),
         cmocka_unit_test(a_reader_that_never_reads_is_closed_and_others_go_on),
+        cmocka_unit_test(a_half_request_beyond_the_room_for_all_is_refused_and_no_other_harmed),
         cmocka_unit_test(thousands_of_idle_and_half_open_connections_cost_little),
         cmocka_unit_test(what_must_be_stored_first_waits),
         cmocka_unit_test(no_answer_waits_for_another_that_does_not_come),

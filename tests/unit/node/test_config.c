@@ -51,7 +51,7 @@ static const char full[] =
     "limits:    limits.yaml\n"
     "memory:    {counters: 10M, leases: 1k, log_blocks: 2k, reserved: 128KiB}\n"
     "storage:   {flush_interval: 1s, map_max: 16 GiB}\n"
-    "rpc:       {connections: 100, in_flight: 16}\n"
+    "rpc:       {connections: 100, in_flight: 16, partial_max: 8MiB}\n"
     "log:       {format: json, level: debug}\n"
     "chaos:     true\n";
 
@@ -88,6 +88,7 @@ static void every_key_is_read(void **state)
     assert_int_equal(config.map_bytes_max, UINT64_C(16) << 30);
     assert_int_equal(config.connections_max, 100);
     assert_int_equal(config.in_flight_max, 16);
+    assert_int_equal(config.partial_bytes_max, 8 << 20);
     assert_int_equal(config.log_format, HR_LOG_JSON);
     assert_int_equal(config.log_level_min, HR_LOG_DEBUG);
     assert_true(config.chaos);
@@ -131,6 +132,7 @@ static void assert_defaults(const struct hr_node_config *config)
     assert_int_equal(config->map_bytes_max, UINT64_C(64) << 30);
     assert_int_equal(config->connections_max, 16384);
     assert_int_equal(config->in_flight_max, 4096);
+    assert_int_equal(config->partial_bytes_max, 256 << 20);
     assert_int_equal(config->log_format, HR_LOG_LOGFMT);
     assert_int_equal(config->log_level_min, HR_LOG_INFO);
     assert_false(config->chaos);
@@ -336,8 +338,10 @@ static const struct {
     {NODE "storage: {map_max: 64GB}\n", "storage.map_max" AMOUNT_FORM "\"64GB\"", "f:2:20"},
     {NODE "storage: {map_max: 1MiB}\n", "storage.map_max must be from 16777216 to 17592186044416, not \"1MiB\"",
      "f:2:20"},
-    {NODE "rpc: {port: 1}\n", "unknown key \"port\" in rpc; expected: connections, in_flight", "f:2:7"},
+    {NODE "rpc: {port: 1}\n", "unknown key \"port\" in rpc; expected: connections, in_flight, partial_max", "f:2:7"},
     {NODE "rpc: {connections: 0}\n", "rpc.connections must be from 1 to 1000000, not \"0\"", "f:2:20"},
+    {NODE "rpc: {partial_max: 1MiB}\n", "rpc.partial_max must be from 4194304 to 1099511627776, not \"1MiB\"",
+     "f:2:20"},
     {NODE "rpc: {in_flight: 65537}\n", "rpc.in_flight must be from 1 to 65536, not \"65537\"", "f:2:18"},
     {NODE "log: {format: xml}\n", "log.format must be one of logfmt, json, not \"xml\"", "f:2:15"},
     {NODE "log: {level: trace}\n", "log.level must be one of debug, info, warn, error, not \"trace\"", "f:2:14"},

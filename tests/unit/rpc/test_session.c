@@ -312,6 +312,32 @@ static void a_frame_of_a_megabyte_is_the_largest(void **state)
     assert_int_equal(event.fault.code, HR_CODE_RESOURCE_EXHAUSTED);
 }
 
+/* Whoever asked is told, as far as the piece that is there says who that is. */
+static void a_piece_that_the_driver_has_no_room_for_breaks_the_session(void **state)
+{
+    static const struct hr_span piece = {"\x94\x00\x07\xa5"
+                                         "check\x91\xde\x00",
+                                         12};
+    (void)state;
+    for (size_t bytes = 0; bytes <= piece.bytes; bytes++) {
+        struct hr_session session;
+        struct hr_session_event event;
+        struct hr_span arrived = {piece.at, bytes};
+        hr_session_init(&session, &(struct hr_session_limits){HR_FRAME_BYTES_MAX, 16});
+        hr_session_next(&session, arrived, &event);
+        assert_int_equal(event.kind, HR_SESSION_MORE);
+        hr_session_refuse(&session, arrived, "no room", &event);
+        print_message("%zu bytes\n", bytes);
+        assert_int_equal(event.kind, HR_SESSION_BROKEN);
+        assert_int_equal(event.has_msgid, bytes >= 3);
+        assert_true(bytes < 3 || event.msgid == 7);
+        assert_int_equal(event.fault.code, HR_CODE_RESOURCE_EXHAUSTED);
+        hr_session_next(&session, arrived, &event);
+        assert_int_equal(event.kind, HR_SESSION_BROKEN);
+        assert_false(event.has_msgid);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(pipelined_requests_pause_when_too_many_wait_for_answers),
         cmocka_unit_test(what_is_refused_waits_for_no_answer),
         cmocka_unit_test(a_frame_of_a_megabyte_is_the_largest),
+        cmocka_unit_test(a_piece_that_the_driver_has_no_room_for_breaks_the_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
