@@ -412,7 +412,7 @@ static void pack_store_status(struct hr_control *control, struct hr_now now, str
     enum hr_err last = control->watch->last;
     uint64_t commit_ns = hr_histogram_quantile(&control->watch->commits, 500), failures = control->watch->failures;
     uv_mutex_unlock(&control->watch->mutex);
-    hr_pack_map(out, 7);
+    hr_pack_map(out, 9);
     pack_words(out, "state", last == HR_OK ? "ok" : "failing: serving from memory");
     pack_key(out, "error");
     if (last == HR_OK) {
@@ -425,6 +425,8 @@ static void pack_store_status(struct hr_control *control, struct hr_now now, str
     pack_number(out, "records", counts.records);
     pack_number(out, "lag_ms", ms_between(oldest_change(control, now.steady), now.steady));
     pack_number(out, "commit_us", commit_ns / 1000);
+    pack_number(out, "damaged_records", control->damaged_records);
+    pack_number(out, "damaged_bytes", control->damaged_bytes);
 }
 
 static void pack_by_limit(struct hr_control *control, struct hr_packer *out)
@@ -763,6 +765,8 @@ static struct hr_span metrics_page(struct hr_control *control)
         .store = {.lag_ns = ms_between(oldest_change(control, now.steady), now.steady) * 1000000,
                   .commits = &commits,
                   .failures = failures,
+                  .damaged_records = control->damaged_records,
+                  .damaged_bytes = control->damaged_bytes,
                   .map_bytes_max = control->config->map_bytes_max},
         .reload = {!control->has_reload_fault, (uint64_t)control->reloaded.wall.ns, limit_count},
         .listeners = listeners,

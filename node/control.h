@@ -44,8 +44,9 @@ struct hr_control {
     struct hr_worker *workers[HR_WORKERS_MAX]; /* NULL until they are open */
     struct hr_store *store;                    /* NULL: nothing is kept */
     struct hr_store_watch *watch;
-    struct hr_http_server *http;           /* NULL: none */
-    const struct hr_cluster_view *cluster; /* NULL: the node is alone */
+    uint64_t damaged_records, damaged_bytes; /* of the store: found at start, and not believed */
+    struct hr_http_server *http;             /* NULL: none */
+    const struct hr_cluster_view *cluster;   /* NULL: the node is alone */
     struct hr_now started;
     bool is_draining;
     bool has_reload_fault;

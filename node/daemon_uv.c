@@ -285,15 +285,27 @@ static enum hr_err visit_cap(void *user, const struct hr_record *record)
     return hr_core_restore_cap(restoring->daemon->core, record);
 }
 
+/* How many counters were in a damaged segment nobody can tell any more, but how many there was room for. */
+static void tell_of_damage(struct daemon *daemon, enum hr_record_kind kind, const char *what,
+                           const struct hr_store_loaded *loaded)
+{
+    uint64_t counters = loaded->bad_bytes / HR_SEGMENT_COUNTER_BYTES_MIN;
+    daemon->control.damaged_records += loaded->bad;
+    daemon->control.damaged_bytes += loaded->bad_bytes;
+    if (loaded->bad > 0) {
+        log_event(daemon, HR_LOG_ERROR, "records_damaged",
+                  HR_LOG_FIELDS(hr_log_text("kind", hr_span_of(what)), hr_log_uint("count", loaded->bad),
+                                hr_log_uint("bytes", loaded->bad_bytes),
+                                hr_log_uint("lost_at_most", kind == HR_RECORD_COUNTER ? counters : loaded->bad)));
+    }
+}
+
 static bool load_kind(struct restoring *restoring, enum hr_record_kind kind, hr_store_visit *visit, const char *what,
                       struct hr_problem *problem)
 {
     struct hr_store_loaded loaded;
     enum hr_err err = hr_store_load(restoring->daemon->store, kind, visit, restoring, &loaded);
-    if (loaded.bad > 0) {
-        log_event(restoring->daemon, HR_LOG_ERROR, "records_damaged",
-                  HR_LOG_FIELDS(hr_log_text("kind", hr_span_of(what)), hr_log_uint("count", loaded.bad)));
-    }
+    tell_of_damage(restoring->daemon, kind, what, &loaded);
     if (err == HR_OK) {
         return true;
     }

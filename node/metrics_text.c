@@ -221,6 +221,9 @@ static void put_store(struct writer *writer, const struct hr_metrics_store *stor
                        store->lag_ns);
     put_histogram(writer, "headroom_store_commit_duration_seconds", "How long commits to disk took.", store->commits);
     put_single(writer, "headroom_store_failures_total", "counter", "Commits to disk that failed.", store->failures);
+    put_single(writer, "headroom_store_damaged_records", "gauge", "Records that were found damaged at start.",
+               store->damaged_records);
+    put_single(writer, "headroom_store_damaged_bytes", "gauge", "Bytes of these.", store->damaged_bytes);
     put_single(writer, "headroom_store_map_bytes", "gauge", "Bytes of the store in use.", store->map_bytes);
     put_single(writer, "headroom_store_map_max_bytes", "gauge", "Bytes that the store may use.", store->map_bytes_max);
 }

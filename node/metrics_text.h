@@ -57,7 +57,7 @@ struct hr_metrics_listener {
 struct hr_metrics_store {
     uint64_t lag_ns; /* age of the oldest change that is not committed */
     const struct hr_histogram *commits;
-    uint64_t failures, map_bytes, map_bytes_max;
+    uint64_t failures, damaged_records, damaged_bytes, map_bytes, map_bytes_max;
 };
 
 struct hr_metrics_reload {

@@ -36,6 +36,7 @@
 
 /* What one counter may add at most: with its rule, and 32 entries. */
 #define HR_SEGMENT_COUNTER_BYTES_MAX 608
+#define HR_SEGMENT_COUNTER_BYTES_MIN 20
 
 struct hr_segment_rule {
     struct hr_id128 limit;

@@ -11,7 +11,7 @@ enum hr_err hr_store_commit(struct hr_store *store, uint64_t ticket, const struc
 enum hr_err hr_store_load(struct hr_store *store, enum hr_record_kind kind, hr_store_visit *visit, void *user,
                           struct hr_store_loaded *ret_loaded)
 {
-    *ret_loaded = (struct hr_store_loaded){0, 0};
+    *ret_loaded = (struct hr_store_loaded){0};
     return store->ops->load(store, kind, visit, user, ret_loaded);
 }
 
@@ -37,5 +37,6 @@ enum hr_err hr_store_offer(struct hr_span key, struct hr_span value, hr_store_vi
     }
     loaded->good += err == HR_OK;
     loaded->bad += err == HR_E_CORRUPT;
+    loaded->bad_bytes += err == HR_E_CORRUPT ? value.bytes : 0;
     return err == HR_E_CORRUPT ? HR_OK : err;
 }

@@ -51,6 +51,7 @@ typedef enum hr_err hr_store_visit(void *user, const struct hr_record *record);
 
 struct hr_store_loaded {
     uint64_t good, bad; /* records */
+    uint64_t bad_bytes; /* of those */
 };
 
 /* Queues a copy of the batch; of one that is lent, where it is. On error nothing was queued and the ticket gets no

@@ -109,6 +109,32 @@ class Daemon(cli.Case):
         self.assertEqual(node.log().count("event=store_failing"), 1)
         self.assertIn("level=error event=not_saved", node.log())
 
+    def test_damaged_counters_are_told_of_with_how_many_there_may_have_been(self):
+        self.write("l.yaml", "limits:\n  - {name: q, key: [k], algorithm: quota, quota: 1/year}\n")
+        node = self.serve(text="limits: l.yaml\n")
+        client = rpc.Client(int(re.search(r" rpc=127\.0\.0\.1:(\d+)", node.log())[1]), WAIT_S)
+        for thousand in range(10):
+            client.ask("check_many", requests=[{"attributes": {"k": f"{thousand} {i}"}} for i in range(1000)])
+        client.close()
+        self.assertEqual(node.end(signal.SIGTERM), 0)
+        page_bytes, large_flag, inside = 4096, 4, 2000
+        with open(os.path.join(self.folder, "data", "store", "data.mdb"), "r+b") as file:
+            data = bytearray(file.read())
+            for page in range(0, len(data), page_bytes):
+                if data[page] == page // page_bytes % 256 and data[page + 10] == large_flag:
+                    data[page + inside] ^= 1
+            file.seek(0)
+            file.write(data)
+        node = self.serve(text="limits: l.yaml\n")
+        told = re.search(r"event=records_damaged kind=\S+ count=(\d+) bytes=(\d+) lost_at_most=(\d+)", node.log())
+        self.assertIsNotNone(told, node.log())
+        restored = int(re.search(r" restored=(\d+)", node.log().splitlines()[-1])[1])
+        self.assertGreaterEqual(restored + int(told[3]), 10000)
+        client = rpc.Client(int(re.findall(r" rpc=127\.0\.0\.1:(\d+)", node.log())[-1]), WAIT_S)
+        self.addCleanup(client.close)
+        store = client.ask("status")["store"]
+        self.assertEqual((store["damaged_records"], store["damaged_bytes"]), (int(told[1]), int(told[2])))
+
     def test_it_takes_the_descriptors_that_it_may_have(self):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         if hard < 2048:
