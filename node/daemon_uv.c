@@ -25,6 +25,7 @@
 #include "node/life.h"
 #include "node/log_fd.h"
 #include "node/secret.h"
+#include "node/secret_mark.h"
 #include "node/shard.h"
 #include "node/temp_folder.h"
 #include "node/worker_uv.h"
@@ -32,7 +33,7 @@
 #include "storage/segment.h"
 #include "storage/storage_lmdb.h"
 
-/* Of the batch that puts the store right at start; the record of the clock is in it too. */
+/* Of the batch that puts the store right at start; the records of the clock, life and secret are in it too. */
 #define TIDY_BYTES 16384
 #define CLOCK_BYTES 256
 
@@ -182,6 +183,32 @@ static bool take_secret(struct daemon *daemon, struct hr_problem *problem)
         return false;
     }
     return hr_secret_keep(daemon->data, &daemon->secret, problem);
+}
+
+/* A node's own secret never changes by itself: the old one must come back. One that the cluster shares is changed on
+ * purpose now and then, and its counters then begin afresh, but not without a word. */
+static bool check_secret(struct daemon *daemon, struct hr_problem *problem)
+{
+    enum hr_secret_mark mark = HR_SECRET_UNMARKED;
+    enum hr_err err = hr_secret_mark_read(daemon->store, &daemon->secret, &mark);
+    bool is_own = daemon->config->secret_file[0] == '\0';
+    if (err != HR_OK) {
+        hr_problem_what(problem, "cannot read the store: %s", hr_err_text(err));
+        hr_problem_where(problem, "the mark of its secret");
+        return false;
+    }
+    if (mark == HR_SECRET_OTHER && is_own) {
+        hr_problem_what(problem, "the store's counters are named under another secret than this one: bring that back, "
+                                 "or move the store away");
+        hr_problem_where(problem, "%s/secret", daemon->data);
+        return false;
+    }
+    if (mark == HR_SECRET_OTHER) {
+        log_event(daemon, HR_LOG_WARN, "secret_changed",
+                  HR_LOG_FIELDS(hr_log_text("what", hr_span_of("no counter is found again: all begin afresh")),
+                                hr_log_text("where", hr_span_of(daemon->config->secret_file))));
+    }
+    return true;
 }
 
 /* --- what was kept --- */
@@ -373,12 +400,15 @@ static bool restore_counters(struct restoring *restoring, struct hr_problem *pro
         err = hr_life_put(daemon->life, &restoring->tidy);
     }
     if (err == HR_OK) {
+        err = hr_secret_mark_put(&daemon->secret, &restoring->tidy);
+    }
+    if (err == HR_OK) {
         err = hr_store_watch_commit(&daemon->watch, daemon->store, HR_CONTROL_TICKETS, &restoring->tidy);
     }
     if (err != HR_OK) {
         log_event(
             daemon, HR_LOG_ERROR, "store_failing",
-            HR_LOG_FIELDS(hr_log_text("what", hr_span_of("the records of its clock and of its life are not stored")),
+            HR_LOG_FIELDS(hr_log_text("what", hr_span_of("the records of its clock, life and secret are not stored")),
                           hr_log_text("why", hr_span_of(hr_err_text(err)))));
     }
     return true;
@@ -511,7 +541,7 @@ static bool prepare(struct daemon *daemon, struct hr_problem *problem)
     bool has_secret = take_secret(daemon, problem);
     daemon->control.catalog =
         has_secret ? hr_catalog_new(config->limits[0] == '\0' ? NULL : config->limits, problem) : NULL;
-    if (daemon->control.catalog == NULL || !open_store(daemon, problem) ||
+    if (daemon->control.catalog == NULL || !open_store(daemon, problem) || !check_secret(daemon, problem) ||
         !hr_down_time_read(daemon->store, &daemon->clock, &restoring.down, problem) ||
         !restore_limits(&restoring, problem) || !make_cores(daemon, problem)) {
         return false;

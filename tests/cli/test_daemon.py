@@ -89,6 +89,26 @@ class Daemon(cli.Case):
         shutil.move(os.path.join(self.folder, "kept"), secret)
         self.assertEqual(self.serve().end(signal.SIGTERM), 0)
 
+    def test_a_store_is_not_opened_under_another_secret(self):
+        self.assertEqual(self.serve().end(signal.SIGTERM), 0)
+        secret = os.path.join(self.folder, "data", "secret")
+        with open(secret, encoding="ascii") as file:
+            was = file.read()
+        self.write("data/secret", "another secret of some length\n")
+        self.refuses("the store's counters are named under another secret than this one: bring that back, or move the "
+                     f"store away ({self.folder}/data/secret)", "--config", f"{self.folder}/node.yaml")
+        self.write("data/secret", was)
+        self.assertEqual(self.serve().end(signal.SIGTERM), 0)
+
+    def test_a_shared_secret_that_changed_is_told_of(self):
+        for text, is_told in (("one secret of some length", False), ("one secret of some length", False),
+                              ("another secret of some length", True), ("another secret of some length", False)):
+            self.write("shared", text)
+            os.chmod(os.path.join(self.folder, "shared"), 0o600)
+            node = self.serve(text="cluster: {secret_file: shared}\n")
+            self.assertEqual(node.end(signal.SIGTERM), 0)
+            self.assertEqual("level=warn event=secret_changed" in node.log(), is_told, node.log())
+
     def test_a_store_of_another_node_is_named_once(self):
         self.assertEqual(self.serve().end(signal.SIGTERM), 0)
         self.write("other.yaml", "node: {name: n2, region: eu, data: data}\nlisten: {rpc: '127.0.0.1:0'}\n")
