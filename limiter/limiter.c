@@ -30,7 +30,8 @@ static struct hr_limiter *lay_out(const struct hr_limiter_sizes *sizes, struct h
     parts->versions.has_stakes = sizes->shares_max > 0;
     parts->forgotten.ids = hr_bump_take(bump, sizes->saves ? HR_FORGOTTEN_MAX : 0, sizeof(struct hr_id128), 64);
     hr_versions_init(&parts->versions, sizes->limits_max, bump);
-    hr_table_init(&parts->table, sizes->counters_max, bump);
+    const struct hr_table_range ids = {sizes->first_id, sizes->last_id > 0 ? sizes->last_id : UINT64_MAX};
+    hr_table_init(&parts->table, sizes->counters_max, ids, bump);
     hr_journal_init(&parts->journal, sizes->saves ? sizes->counters_max : 0, bump);
     return limiter;
 }

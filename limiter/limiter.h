@@ -18,13 +18,14 @@
 struct hr_limiter;
 
 struct hr_limiter_sizes {
-    uint32_t counters_max;   /* live counters */
-    uint32_t leases_max;     /* live leases of all concurrency limits */
-    uint32_t log_blocks_max; /* 256-byte blocks of all sliding logs, 20 entries each */
-    uint32_t limits_max;     /* limits in a set, 1 to HR_LIMITS_MAX */
-    uint32_t reserves_max;   /* live counters of durability reserved; 0 where nothing is saved */
-    uint32_t shares_max;     /* counters of global caps (stake.h); 0: those are decided as if they were regional */
-    bool saves;              /* somebody drains what is to be saved (save.h); else durability is as `memory` */
+    uint32_t counters_max;      /* live counters */
+    uint32_t leases_max;        /* live leases of all concurrency limits */
+    uint32_t log_blocks_max;    /* 256-byte blocks of all sliding logs, 20 entries each */
+    uint32_t limits_max;        /* limits in a set, 1 to HR_LIMITS_MAX */
+    uint32_t reserves_max;      /* live counters of durability reserved; 0 where nothing is saved */
+    uint32_t shares_max;        /* counters of global caps (stake.h); 0: those are decided as if they were regional */
+    bool saves;                 /* somebody drains what is to be saved (save.h); else durability is as `memory` */
+    uint64_t first_id, last_id; /* first words of the ids that nearly all counters will have; 0 and 0: all there are */
 };
 
 enum hr_action { HR_ALLOW, HR_DELAY, HR_DENY };

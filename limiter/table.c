@@ -12,9 +12,16 @@ static uint64_t block_count(const struct hr_table *table)
     return (hr_table_cell_count(table) + HR_TABLE_BLOCK_CELLS - 1) / HR_TABLE_BLOCK_CELLS;
 }
 
-void hr_table_init(struct hr_table *table, uint32_t count_max, struct hr_bump *bump)
+/* Ranges are taken for whole multiples of one part of so many, to reckon with small numbers. */
+#define RANGE_PARTS 4096U
+#define RANGE_PART_SHIFT 52
+
+void hr_table_init(struct hr_table *table, uint32_t count_max, struct hr_table_range ids, struct hr_bump *bump)
 {
+    uint64_t parts = ((ids.last - ids.first) >> RANGE_PART_SHIFT) + 1;
     table->home_count = (uint64_t)count_max + count_max / 4 + 1;
+    table->homes_in_all = table->home_count * RANGE_PARTS / parts;
+    table->first_id = ids.first;
     table->count = 0;
     table->count_max = count_max;
     table->cells = hr_bump_take(bump, hr_table_cell_count(table), sizeof(struct hr_cell), 64);
@@ -22,10 +29,13 @@ void hr_table_init(struct hr_table *table, uint32_t count_max, struct hr_bump *b
     table->dirty_at = 0;
 }
 
-/* floor(hi x homes / 2^64): grows with the identity, so that order by home and order by identity are one. */
+/* Grows with the identity, so that order by home and order by identity are one; what lies outside the range has the
+ * first home or the last. */
 static uint64_t home_of(const struct hr_table *table, struct hr_id128 id)
 {
-    return hr_u128_mul(id.hi, table->home_count).hi;
+    uint64_t from = id.hi > table->first_id ? id.hi - table->first_id : 0;
+    uint64_t home = hr_u128_mul(from, table->homes_in_all).hi;
+    return home < table->home_count ? home : table->home_count - 1;
 }
 
 static bool is_before(const struct hr_cell *cell, struct hr_id128 id)

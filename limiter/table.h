@@ -41,14 +41,22 @@ struct hr_cell {
 struct hr_table {
     struct hr_cell *cells;
     uint64_t home_count; /* homes; the cells are HR_TABLE_TAIL_CELLS more */
+    uint64_t first_id;
+    uint64_t homes_in_all; /* as many as there would be, so close, over the whole range of ids */
     uint32_t count, count_max;
     uint64_t *dirty;        /* one bit a block, 64 blocks a word */
     uint64_t dirty_at;      /* the block that next_dirty looks at next */
     uint64_t dirty_fetched; /* the last block whose memory it has asked for */
 };
 
-/* Lays the table out for count_max counters; the memory is zero-filled. */
-void hr_table_init(struct hr_table *table, uint32_t count_max, struct hr_bump *bump);
+/* Of ids, by their first words. */
+struct hr_table_range {
+    uint64_t first, last;
+};
+
+/* Lays the table out for count_max counters; the memory is zero-filled. It is quick where most ids lie in that range,
+ * and right wherever they lie. */
+void hr_table_init(struct hr_table *table, uint32_t count_max, struct hr_table_range ids, struct hr_bump *bump);
 
 /* The counter's cell, or NULL. */
 struct hr_cell *hr_table_find(const struct hr_table *table, struct hr_id128 id);

@@ -108,7 +108,7 @@ static struct hr_place place_in_crew(const void *teller, uint32_t partition, hr_
 {
     const struct hr_core *core = teller;
     (void)now;
-    uint32_t slice = partition % core->slice.count;
+    uint32_t slice = hr_slice_of(partition, core->slice.count);
     return slice == core->slice.number ? (struct hr_place){HR_PLACE_HERE, 0}
                                        : (struct hr_place){HR_PLACE_AT, core->crew.all[slice].id};
 }
@@ -304,7 +304,7 @@ static void lay_out_ways(const struct hr_core_config *config, struct hr_core *co
         .places = places,
         .outbox = holds.outbox,
         .holds = own_holds,
-        .refuses = is_crew,
+        .is_one_process = is_crew,
     };
     struct hr_router *own_router = hr_router_init(&router, bump);
     hr_outbox_init(&outbox, is_crew ? CREW_OUTBOX_BYTES : OUTBOX_BYTES, bump);

@@ -130,6 +130,8 @@ struct hr_core_config hr_core_slice(const struct hr_core_config *whole, struct h
     core.shard.replies_max = part_of(core.shard.replies_max, slice.count);
     core.shard.replies_bytes /= slice.count;
     core.shard.slice = slice;
+    sizes->first_id = hr_partition_first(hr_slice_first(slice));
+    sizes->last_id = hr_partition_last(hr_slice_beyond(slice) - 1);
     /* No two cores ever name a lease, or a request between them, alike. */
     core.shard.first_serial ^= (uint64_t)slice.number << 56;
     core.rng_seed ^= (uint64_t)slice.number << 56;

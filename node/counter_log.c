@@ -132,7 +132,7 @@ enum hr_err hr_counter_log_note_loaded(struct hr_counter_log *log, const struct 
         return HR_E_CORRUPT;
     }
     bool is_first = log->bytes_before == 0;
-    *ret_is_own = !is_moved && hr_slice_has(log->slice, number);
+    *ret_is_own = !is_moved && hr_slice_has_segment(log->slice, number);
     log->next = align(log, number + 1);
     if (*ret_is_own) {
         log->first = is_first ? number : log->first;

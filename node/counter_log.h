@@ -16,23 +16,12 @@
 #include "base/err.h"
 #include "limiter/limiter.h"
 #include "limiter/save.h"
+#include "node/slice.h"
 #include "storage/batch.h"
 #include "storage/segment.h"
 
 /* The log is not folded below this. */
 #define HR_COUNTER_LOG_BYTES_MIN (UINT64_C(1) << 20)
-
-/* Which of the shards of a node this is: partitions, and numbers of segments, belong to the shard that they are equal
- * to, modulo the count. Numbers go up over all shards and all starts, so that wherever a counter was before, its last
- * word has the greatest number. */
-struct hr_slice {
-    uint32_t number, count; /* count 0: it is the only one */
-};
-
-static inline bool hr_slice_has(struct hr_slice slice, uint64_t number)
-{
-    return slice.count <= 1 || number % slice.count == slice.number;
-}
 
 struct hr_counter_log {
     struct hr_slice slice;

@@ -3,6 +3,21 @@
 #include "storage/le.h"
 #include "storage/segment.h"
 
+/* How partitions and workers go together (slice.h) is a part of what is kept: this is added to the number of several. A
+ * number alone was kept by one that spread partitions otherwise. */
+#define SIDE_BY_SIDE 0x100U
+
+static uint32_t kept_of(uint32_t workers)
+{
+    return workers > 1 ? workers + SIDE_BY_SIDE : workers;
+}
+
+/* Whatever it says: another number than ours has everything laid out anew. */
+static uint32_t number_of(uint32_t kept)
+{
+    return kept > SIDE_BY_SIDE ? kept - SIDE_BY_SIDE : kept == 1;
+}
+
 static struct hr_store_key own_key(void)
 {
     return (struct hr_store_key){.bytes = 7, .at = {HR_RECORD_META, 'l', 'a', 'y', 'o', 'u', 't'}};
@@ -20,7 +35,7 @@ static enum hr_err visit(void *user, const struct hr_record *record)
     if (!hr_le_is_at_end(&reader)) {
         return HR_E_CORRUPT;
     }
-    *workers = (uint32_t)count; /* whatever it says: another number than ours has everything laid out anew */
+    *workers = number_of((uint32_t)count);
     return HR_OK;
 }
 
@@ -57,7 +72,7 @@ static enum hr_err put_layout(struct hr_relayout *relayout, uint32_t workers)
     struct hr_le_writer writer = hr_le_writer_of(payload, sizeof(payload));
     struct hr_store_key key = own_key();
     hr_batch_init(&batch, memory, sizeof(memory));
-    hr_le_write_uint(&writer, workers, sizeof(payload));
+    hr_le_write_uint(&writer, kept_of(workers), sizeof(payload));
     enum hr_err err = hr_batch_put(&batch, &key, (struct hr_span){(const char *)payload, writer.used});
     return err == HR_OK ? commit(relayout, &batch) : err;
 }

@@ -828,24 +828,36 @@ static void refuse_call(struct hr_router *router, const struct hr_wire_call *cal
     (void)hr_outbox_put(router->config.outbox, &letter); /* one that finds no room is lost, as on the way */
 }
 
+/* And from now on it has. */
+static bool has_come_before(struct hr_router *router, const struct hr_wire_call *call)
+{
+    uint8_t seen;
+    if (router->config.is_one_process) {
+        return false;
+    }
+    bool has = hr_recent_find(&router->seen, call->origin, call->id, &seen);
+    if (!has) {
+        hr_recent_add(&router->seen, call->origin, call->id, 1);
+    }
+    return has;
+}
+
 static void receive_call(struct hr_router *router, uint64_t from, const struct hr_wire_call *call, hr_ns age,
                          struct hr_now now)
 {
-    uint8_t seen;
     hr_ns left = (hr_ns)call->left_us * HR_NS_PER_US - age;
     router->counts.received++;
     if (age < 0 || left <= 0) {
         router->counts.late++;
         return;
     }
-    if (hr_recent_find(&router->seen, call->origin, call->id, &seen)) {
+    if (has_come_before(router, call)) {
         router->counts.repeated++;
         return;
     }
-    hr_recent_add(&router->seen, call->origin, call->id, 1);
     struct job *job = new_job(router, call->method, call->params);
     if (job == NULL) {
-        if (router->config.refuses) {
+        if (router->config.is_one_process) {
             refuse_call(router, call);
         }
         return; /* who waits for it will decide without this node */
@@ -891,7 +903,9 @@ static enum hr_err receive_calls(struct hr_router *router, uint64_t from, struct
     while (err == HR_OK && !hr_le_is_at_end(&in)) {
         uint32_t count = 0;
         while (count < CALLS_AHEAD && !hr_le_is_at_end(&in) && (err = hr_wire_get_call(&in, &calls[count])) == HR_OK) {
-            hr_recent_prefetch(&router->seen, calls[count].origin, calls[count].id, count);
+            if (!router->config.is_one_process) {
+                hr_recent_prefetch(&router->seen, calls[count].origin, calls[count].id, count);
+            }
             count++;
         }
         for (uint32_t i = 0; i < count; i++) {

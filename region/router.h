@@ -57,7 +57,10 @@ struct hr_router_config {
     struct hr_places places;
     struct hr_outbox *outbox;
     const struct hr_holds *holds; /* whose holds may be in a request's way */
-    bool refuses;                 /* answers a call that it has no room for; else whoever asked decides without it */
+
+    /* The members are: each letter arrives, once, and who asked waits. So what came is not looked for among what came
+     * before, and a call for which there is no room is answered, not dropped. */
+    bool is_one_process;
 };
 
 struct hr_router;

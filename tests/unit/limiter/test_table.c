@@ -29,16 +29,18 @@ struct tables {
     void *memory;
 };
 
-static void open_tables(struct tables *tables, uint32_t count_max)
+static const struct hr_table_range whole = {0, UINT64_MAX}, part = {UINT64_C(5) << 52, (UINT64_C(9) << 52) - 1};
+
+static void open_tables(struct tables *tables, uint32_t count_max, struct hr_table_range ids)
 {
     struct hr_bump measure = {.taken = 0};
     tables->model.count = 0;
-    hr_table_init(&tables->table, count_max, &measure);
+    hr_table_init(&tables->table, count_max, ids, &measure);
     tables->memory = aligned_alloc(64, (measure.taken + 63) & ~(size_t)63);
     assert_non_null(tables->memory);
     memset(tables->memory, 0, measure.taken);
     struct hr_bump bump = {.at = tables->memory};
-    hr_table_init(&tables->table, count_max, &bump);
+    hr_table_init(&tables->table, count_max, ids, &bump);
     assert_int_equal(bump.taken, measure.taken);
 }
 
@@ -95,8 +97,18 @@ static void expect_all_found(const struct tables *tables)
     }
 }
 
+/* Its share of the range, in a range whose length is a power of two. */
+static uint64_t expected_home(const struct hr_table *table, struct hr_table_range ids, uint64_t hi)
+{
+    if (hi < ids.first || hi > ids.last) {
+        return hi < ids.first ? 0 : table->home_count - 1;
+    }
+    unsigned unused_bits = (unsigned)__builtin_clzll(ids.last - ids.first);
+    return hr_u128_mul((hi - ids.first) << unused_bits, table->home_count).hi;
+}
+
 /* Cells stand in the order of the first word of their identities, with no gap between a home and its cell. */
-static void expect_order(const struct hr_table *table)
+static void expect_order(const struct hr_table *table, struct hr_table_range ids)
 {
     uint64_t occupied = 0, run_begin = 0, last_hi = 0;
     for (uint64_t at = 0; at < hr_table_cell_count(table); at++) {
@@ -105,7 +117,7 @@ static void expect_order(const struct hr_table *table)
             run_begin = at + 1;
             continue;
         }
-        uint64_t home = hr_u128_mul(cell->id.hi, table->home_count).hi;
+        uint64_t home = expected_home(table, ids, cell->id.hi);
         assert_in_range(home, run_begin, at);
         assert_true(occupied == 0 || cell->id.hi >= last_hi);
         last_hi = cell->id.hi;
@@ -115,8 +127,8 @@ static void expect_order(const struct hr_table *table)
     assert_int_equal(table->cells[hr_table_cell_count(table) - 1].version, 0);
 }
 
-/* Identities in three fashions: spread evenly, crowded at both ends of the range, and few that share their first word.
- */
+/* Identities in four fashions: spread evenly, crowded at both ends of all that there are, few that share their first
+ * word, and spread evenly over a part. */
 static struct hr_id128 draw_id(struct hr_rng *rng, uint64_t fashion)
 {
     struct hr_id128 id = {hr_rng_next(rng), hr_rng_below(rng, 4)};
@@ -124,6 +136,8 @@ static struct hr_id128 draw_id(struct hr_rng *rng, uint64_t fashion)
         id.hi = (hr_rng_chance(rng, 1, 2) ? UINT64_MAX : 40) - hr_rng_below(rng, 40);
     } else if (fashion == 2) {
         id.hi = hr_rng_below(rng, 100) * (UINT64_MAX / 99);
+    } else if (fashion == 3) {
+        id.hi = part.first + hr_rng_below(rng, part.last - part.first + 1);
     }
     return id;
 }
@@ -136,17 +150,18 @@ static void a_table_holds_what_a_plain_array_holds(void **state)
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct hr_rng rng = {seed};
         struct tables tables;
-        open_tables(&tables, counts_max[seed % COUNT(counts_max)]);
+        struct hr_table_range ids = seed % 2 == 0 ? whole : part;
+        open_tables(&tables, counts_max[seed % COUNT(counts_max)], ids);
         for (uint64_t step = 0; step < 1500; step++) {
             bool growing = step / 500 % 2 == 0;
             if (tables.model.count == 0 || hr_rng_chance(&rng, growing ? 3 : 1, 4)) {
-                insert_both(&tables, draw_id(&rng, seed / 5 % 3), hr_rng_next(&rng));
+                insert_both(&tables, draw_id(&rng, seed / 5 % 4), hr_rng_next(&rng));
             } else {
                 erase_both(&tables, hr_rng_below(&rng, tables.model.count));
             }
             assert_null(hr_table_find(&tables.table, (struct hr_id128){hr_rng_next(&rng), 9}));
             if (step % 16 == 0) {
-                expect_order(&tables.table);
+                expect_order(&tables.table, ids);
                 expect_all_found(&tables);
             }
         }
@@ -160,13 +175,34 @@ static void a_full_table_takes_none_and_keeps_all(void **state)
     struct tables tables;
     struct hr_rng rng = {5};
     print_message("seed %llu\n", (unsigned long long)rng.state);
-    open_tables(&tables, MODEL_MAX);
+    open_tables(&tables, MODEL_MAX, whole);
     for (uint64_t i = 0; i < MODEL_MAX; i++) {
         insert_both(&tables, draw_id(&rng, 0), i);
     }
     assert_null(hr_table_insert(&tables.table, draw_id(&rng, 0), 1));
-    expect_order(&tables.table);
+    expect_order(&tables.table, whole);
     expect_all_found(&tables);
+    close_tables(&tables);
+}
+
+/* One that is made for a part of the ids, and full of them, has each about where it looks for it. */
+static void a_full_table_of_a_part_of_the_ids_has_none_far_from_its_home(void **state)
+{
+    (void)state;
+    struct tables tables;
+    struct hr_rng rng = {6};
+    print_message("seed %llu\n", (unsigned long long)rng.state);
+    open_tables(&tables, 40000, part);
+    while (tables.table.count < tables.table.count_max) {
+        assert_non_null(hr_table_insert(&tables.table, draw_id(&rng, 3), 1));
+    }
+    expect_order(&tables.table, part);
+    for (uint64_t at = 0; at < hr_table_cell_count(&tables.table); at++) {
+        const struct hr_cell *cell = &tables.table.cells[at];
+        if (cell->version != 0) {
+            assert_in_range(at - expected_home(&tables.table, part, cell->id.hi), 0, 150);
+        }
+    }
     close_tables(&tables);
 }
 
@@ -176,13 +212,13 @@ static void a_run_that_reaches_the_end_says_full_and_breaks_nothing(void **state
 {
     (void)state;
     struct tables tables;
-    open_tables(&tables, 4 * HR_TABLE_TAIL_CELLS);
+    open_tables(&tables, 4 * HR_TABLE_TAIL_CELLS, whole);
     uint64_t inserted = 0;
     while (hr_table_insert(&tables.table, (struct hr_id128){UINT64_MAX, inserted}, 1) != NULL) {
         inserted++;
     }
     assert_int_equal(inserted, HR_TABLE_TAIL_CELLS); /* the last home and the tail, less the cell that stays empty */
-    expect_order(&tables.table);
+    expect_order(&tables.table, whole);
     assert_null(hr_table_find(&tables.table, (struct hr_id128){UINT64_MAX, inserted}));
     assert_non_null(hr_table_insert(&tables.table, (struct hr_id128){7, 7}, 1));
     for (uint64_t lo = 0; lo < inserted; lo++) {
@@ -191,7 +227,7 @@ static void a_run_that_reaches_the_end_says_full_and_breaks_nothing(void **state
         hr_table_erase(&tables.table, cell);
     }
     assert_int_equal(tables.table.count, 1);
-    expect_order(&tables.table);
+    expect_order(&tables.table, whole);
     close_tables(&tables);
 }
 
@@ -203,7 +239,7 @@ static void a_sweep_that_erases_misses_no_cell(void **state)
     for (uint64_t seed = 100; seed < 140; seed++) {
         struct hr_rng rng = {seed};
         struct tables tables;
-        open_tables(&tables, MODEL_MAX);
+        open_tables(&tables, MODEL_MAX, whole);
         for (uint64_t i = 0; i < 350; i++) {
             insert_both(&tables, draw_id(&rng, seed % 3), i);
         }
@@ -220,7 +256,7 @@ static void a_sweep_that_erases_misses_no_cell(void **state)
         }
         assert_int_equal(seen, before);
         assert_int_equal(tables.table.count, before - erased);
-        expect_order(&tables.table);
+        expect_order(&tables.table, whole);
         close_tables(&tables);
     }
 }
@@ -230,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_holds_what_a_plain_array_holds),
         cmocka_unit_test(a_full_table_takes_none_and_keeps_all),
+        cmocka_unit_test(a_full_table_of_a_part_of_the_ids_has_none_far_from_its_home),
         cmocka_unit_test(a_run_that_reaches_the_end_says_full_and_breaks_nothing),
         cmocka_unit_test(a_sweep_that_erases_misses_no_cell),
     };
