@@ -150,7 +150,8 @@ static void drain(struct hr_model *model, const struct hr_rule *rule, hr_ns now)
 void hr_model_doubt(struct hr_model *model, const struct hr_rule *rule)
 {
     if (form_of(rule) == BUCKET) {
-        model->bucket.worst = hr_u128_mul(rule->capacity, rule->period_ns);
+        model->bucket.worst =
+            hr_u128_mul(rule->capacity + 1, rule->period_ns); /* what a part of a unit is rounded to */
     }
 }
 

@@ -68,7 +68,8 @@ struct hr_now hr_limiter_settle_now(struct hr_limiter *limiter, struct hr_now no
 {
     hr_ns steady = hr_clamp_time(hr_defect(WALL_RATES) ? now.wall.ns : now.steady);
     limiter->steady = steady > limiter->steady ? steady : limiter->steady;
-    return (struct hr_now){.steady = limiter->steady, .wall = {hr_clamp_time(now.wall.ns)}};
+    limiter->wall = (struct hr_wall){hr_clamp_time(now.wall.ns)};
+    return (struct hr_now){.steady = limiter->steady, .wall = limiter->wall};
 }
 
 void hr_limiter_note_restated(struct hr_limiter *limiter, struct hr_cell *cell, const struct hr_version *version)

@@ -46,6 +46,7 @@ struct hr_limiter {
     struct hr_hash_key counter_secret, lease_secret, spot_key;
     const struct hr_limit_set *set; /* NULL: none yet */
     hr_ns steady;                   /* the latest yet: time for rates never runs backwards */
+    struct hr_wall wall;            /* the last that was told */
     struct hr_table table;
     struct hr_log_pool logs;
     struct hr_lease_pool leases;
@@ -169,6 +170,15 @@ static inline void hr_limiter_refresh_cell(struct hr_limiter *limiter, struct hr
  * own. */
 bool hr_limiter_image_of(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context,
                          struct hr_counter_image *image);
+
+/* Puts a counter back as its image says, without its units ahead: hr_limiter_restore in two steps. */
+HR_MUST enum hr_err hr_limiter_restore_state(struct hr_limiter *limiter, const struct hr_counter_image *image,
+                                             int64_t elapsed_ns, struct hr_context *context, struct hr_cell **ret_cell);
+
+/* Charges units that may have been spent, at most all that there is, to a cell of the version in force. A log for which
+ * there is no block stays as it is. */
+void hr_limiter_charge_ahead(struct hr_cell *cell, struct hr_version *version, uint64_t units,
+                             struct hr_context *context);
 
 /* Frees idle ones among the next stakes. */
 void hr_limiter_sweep_stakes(struct hr_limiter *limiter, uint32_t stakes, struct hr_now now);

@@ -92,9 +92,25 @@ static uint64_t units_ahead(const struct hr_limiter *limiter, const struct hr_ce
     return cell->reserve == 0 ? 0 : reserve->left + reserve->asked;
 }
 
+/* What another place may have spent of a copy, it has spent by now. */
+static void charge_copy(struct hr_limiter *limiter, struct hr_cell *cell, struct hr_context *context)
+{
+    if (cell->reserve == 0 || !limiter->reserves.reserves[cell->reserve].is_copy) {
+        return;
+    }
+    struct hr_version *version = hr_limiter_bring_up_to_date(limiter, cell, context);
+    uint64_t units = hr_reserve_own(&limiter->reserves, cell->reserve);
+    if (version != NULL) {
+        hr_limiter_charge_ahead(cell, version, units, context);
+    }
+}
+
 static bool take_counter(struct hr_limiter *limiter, struct hr_cell *cell, enum hr_range_purpose purpose,
                          struct hr_context *context, struct hr_counter_image *ret_counter)
 {
+    if (purpose == HR_RANGE_EXACT) { /* a copy is given away by who never spent of it */
+        charge_copy(limiter, cell, context);
+    }
     if (!hr_limiter_image_of(limiter, cell, context, ret_counter)) {
         return false;
     }
@@ -141,11 +157,18 @@ enum hr_range_kind hr_limiter_range_next(struct hr_limiter *limiter, struct hr_r
 
 /* --- putting in place --- */
 
-/* What was reserved here, while the counter was this node's own, says nothing about the copy. */
-static void give_up_reserve(struct hr_limiter *limiter, const struct hr_cell *cell)
+/* Units ahead that were charged when the copy comes would drain long before the other place spends them, which it does
+ * without a word. So they are kept, and charged by whoever takes over; but where room is short, now. What was reserved
+ * here, while the counter was this node's own, says nothing about the copy. */
+static void keep_ahead(struct hr_limiter *limiter, struct hr_cell *cell, uint64_t units, struct hr_context *context)
 {
+    if (cell->reserve == 0 && units > 0 && hr_reserve_pool_has_room(&limiter->reserves)) {
+        cell->reserve = hr_reserve_new(&limiter->reserves, cell->id);
+    }
     if (cell->reserve != 0) {
-        hr_reserve_void(&limiter->reserves, cell->reserve);
+        hr_reserve_copy(&limiter->reserves, cell->reserve, units);
+    } else {
+        hr_limiter_charge_ahead(cell, &limiter->versions.versions[cell->version], units, context);
     }
 }
 
@@ -157,13 +180,14 @@ enum hr_err hr_limiter_apply(struct hr_limiter *limiter, const struct hr_counter
         hr_table_mark_dirty(&limiter->table, old); /* what it is when it is saved counts */
     }
     uint16_t flags = old == NULL ? 0 : old->flags;
-    enum hr_err err = hr_limiter_restore(limiter, image, elapsed_ns, now);
+    struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, now));
+    struct hr_cell *cell;
+    enum hr_err err = hr_limiter_restore_state(limiter, image, elapsed_ns, &context, &cell);
     if (err != HR_OK) {
         return err;
     }
-    struct hr_cell *cell = hr_table_find(&limiter->table, image->id);
     cell->flags = flags | HR_CELL_APPLIED;
-    give_up_reserve(limiter, cell);
+    keep_ahead(limiter, cell, image->ahead, &context);
     return HR_OK;
 }
 
@@ -257,6 +281,17 @@ void hr_limiter_range_own(struct hr_limiter *limiter, struct hr_range range)
             own_leases(limiter, cell);
         }
     }
+}
+
+void hr_limiter_range_take_over(struct hr_limiter *limiter, struct hr_range range, hr_ns now)
+{
+    struct hr_now told = {now, limiter->wall};
+    struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, told));
+    struct hr_cell *cell = first_of(limiter, range);
+    for (; cell != NULL; cell = hr_table_from(&limiter->table, cell + 1, range.last)) {
+        charge_copy(limiter, cell, &context);
+    }
+    hr_limiter_range_own(limiter, range);
 }
 
 /* Drops the cells of a range, those with the flag apart. */

@@ -51,7 +51,8 @@ enum hr_range_kind hr_limiter_range_next(struct hr_limiter *limiter, struct hr_r
                                          struct hr_counter_image *ret_counter, struct hr_lease_image *ret_lease);
 
 /* Put an image in place of whatever stands there, `elapsed_ns` after it was made. It is a copy: a counter is not saved
- * here (a lease is, so that its end is too). Errors as for hr_limiter_restore, and then what stood there stands. */
+ * here (a lease is, so that its end is too), and its units ahead are charged when this node takes over. Errors as for
+ * hr_limiter_restore, and then what stood there stands. */
 HR_MUST enum hr_err hr_limiter_apply(struct hr_limiter *limiter, const struct hr_counter_image *image,
                                      int64_t elapsed_ns, struct hr_now now);
 HR_MUST enum hr_err hr_limiter_apply_lease(struct hr_limiter *limiter, const struct hr_lease_image *image,
@@ -66,8 +67,12 @@ bool hr_limiter_range_end(struct hr_limiter *limiter, struct hr_range range, str
 void hr_limiter_apply_forgotten(struct hr_limiter *limiter, struct hr_id128 counter, struct hr_now now);
 void hr_limiter_apply_lease_end(struct hr_limiter *limiter, struct hr_id128 lease, struct hr_now now);
 
-/* What is in the range is this node's own from now on: all of it is saved anew. */
+/* What is in the range is saved anew, all of it. */
 void hr_limiter_range_own(struct hr_limiter *limiter, struct hr_range range);
+
+/* From now on it is this node that spends of what is in the range: what another may have spent of it, ahead of the
+ * copies that came here, is charged; and all of it is saved anew. */
+void hr_limiter_range_take_over(struct hr_limiter *limiter, struct hr_range range, hr_ns now);
 
 /* Drops all of the range, and has its records deleted. False: some of it could not go just now; call again later. */
 bool hr_limiter_range_drop(struct hr_limiter *limiter, struct hr_range range, struct hr_now now);

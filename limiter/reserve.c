@@ -38,6 +38,9 @@ void hr_reserve_free(struct hr_reserve_pool *pool, uint32_t index)
 static void want(struct hr_reserve_pool *pool, uint32_t index)
 {
     struct hr_reserve *reserve = &pool->reserves[index];
+    if (reserve->is_copy) {
+        return;
+    }
     reserve->is_wanted = true;
     if (reserve->is_queued || reserve->asked > 0) {
         return;
@@ -72,9 +75,33 @@ static bool runs_low(const struct hr_reserve *reserve)
 void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index)
 {
     struct hr_reserve *reserve = &pool->reserves[index];
+    if (reserve->is_copy) { /* it is not this place that spends them */
+        return;
+    }
     reserve->is_void |= reserve->asked > 0;
     reserve->left = 0;
     want(pool, index);
+}
+
+void hr_reserve_copy(struct hr_reserve_pool *pool, uint32_t index, uint64_t units)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    reserve->is_void |= reserve->asked > 0;
+    reserve->is_wanted = false;
+    reserve->is_copy = true;
+    reserve->left = units;
+}
+
+uint64_t hr_reserve_own(struct hr_reserve_pool *pool, uint32_t index)
+{
+    struct hr_reserve *reserve = &pool->reserves[index];
+    uint64_t units = reserve->left;
+    if (!reserve->is_copy) {
+        return 0;
+    }
+    reserve->is_copy = false;
+    hr_reserve_void(pool, index);
+    return units;
 }
 
 void hr_reserve_take(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost)

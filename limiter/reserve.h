@@ -37,6 +37,7 @@ struct hr_reserve {
     bool is_wanted;  /* to be raised as soon as may be */
     bool is_queued;
     bool is_void;  /* what the record on its way adds is not to be spent */
+    bool is_copy;  /* another place spends what is left, without a word: it is charged when this one takes over */
     uint32_t next; /* of the queue of those wanted, of those that have asked, or of the free list */
 };
 
@@ -66,7 +67,7 @@ static inline bool hr_reserve_pool_has_room(const struct hr_reserve_pool *pool)
 /* Does a counter that is untouched keep it? While units are left, it would spend them without waiting. */
 static inline bool hr_reserve_is_worth_keeping(const struct hr_reserve *reserve, hr_ns now)
 {
-    return reserve->left > 0 && now - reserve->raised_at < HR_RESERVE_KEPT_NS;
+    return reserve->left > 0 && (reserve->is_copy || now - reserve->raised_at < HR_RESERVE_KEPT_NS);
 }
 
 /* 0: none is left. */
@@ -85,6 +86,13 @@ void hr_reserve_take(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost
 /* Gives up all units, those on their way too: what the store knows is no bound any more. A raise,
  * which makes a new record, is wanted. */
 void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index);
+
+/* The counter is a copy of another place's, which may spend so many units before it says more. What was reserved here
+ * is given up, and nothing is raised for it. */
+void hr_reserve_copy(struct hr_reserve_pool *pool, uint32_t index, uint64_t units);
+
+/* The counter is this place's own from now on: the units to charge, if it was a copy; and then a raise is wanted. */
+uint64_t hr_reserve_own(struct hr_reserve_pool *pool, uint32_t index);
 
 /* The reserve that hr_reserve_next_wanted would give, still on the queue: wanting it once more changes nothing. */
 static inline uint32_t hr_reserve_first_wanted(const struct hr_reserve_pool *pool)

@@ -100,7 +100,8 @@ bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct
     while ((index = hr_reserve_first_wanted(&limiter->reserves)) != 0) {
         struct hr_cell *cell = hr_table_find(&limiter->table, limiter->reserves.reserves[index].counter);
         /* It leaves the queue when its image is made: that may restate the counter, which wants a raise of it too. */
-        bool is_made = cell != NULL && save_cell(limiter, cell, &context, ret_image);
+        bool is_copy = limiter->reserves.reserves[index].is_copy; /* since it was queued */
+        bool is_made = cell != NULL && !is_copy && save_cell(limiter, cell, &context, ret_image);
         (void)hr_reserve_next_wanted(&limiter->reserves);
         if (is_made) {
             uint64_t capacity = limiter->versions.versions[cell->version].rule.capacity;
@@ -191,7 +192,7 @@ void hr_limiter_end_reserves(struct hr_limiter *limiter)
     uint64_t count = hr_table_cell_count(&limiter->table);
     for (uint64_t i = 0; i < count; i++) {
         struct hr_cell *cell = &limiter->table.cells[i];
-        if (cell->reserve != 0) {
+        if (cell->reserve != 0 && !limiter->reserves.reserves[cell->reserve].is_copy) {
             cell->reserve = 0;
             hr_table_mark_dirty(&limiter->table, cell);
         }
@@ -421,11 +422,25 @@ void hr_limiter_restore_forgotten(struct hr_limiter *limiter, struct hr_id128 co
 /* Blocks that restoring one log may take: two for its entries, one for the units ahead. */
 #define LOG_BLOCKS_PER_RESTORE 3
 
-enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_counter_image *image, int64_t elapsed_ns,
-                               struct hr_now now)
+void hr_limiter_charge_ahead(struct hr_cell *cell, struct hr_version *version, uint64_t units,
+                             struct hr_context *context)
 {
-    now = hr_limiter_settle_now(limiter, now);
-    struct hr_context context = hr_limiter_context(limiter, now);
+    const struct hr_rule *rule = &version->rule;
+    hr_limiter_face(context, version);
+    hr_state_advance(&cell->state, rule, context);
+    /* Nobody spent more than there was; of a bucket what is left of a token, too. */
+    uint64_t left = hr_state_remaining(&cell->state, rule, context) + hr_algorithm_is_bucket(rule->algorithm);
+    units = units < left ? units : left;
+    bool has_room = rule->algorithm != HR_SLIDING_LOG || hr_log_pool_available(context->logs) > 0;
+    if (units > 0 && has_room) {
+        hr_state_take(&cell->state, rule, units, (struct hr_grant){.counter = cell->id}, context);
+    }
+}
+
+enum hr_err hr_limiter_restore_state(struct hr_limiter *limiter, const struct hr_counter_image *image,
+                                     int64_t elapsed_ns, struct hr_context *context, struct hr_cell **ret_cell)
+{
+    struct hr_now now = context->now;
     struct hr_version *version = image->limit.lo == SPOT_MARK ? spot_version_of(limiter, image)
                                                               : version_of(limiter, image->limit, image->algorithm);
     if (version == NULL) {
@@ -437,7 +452,7 @@ enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_count
     if (hr_log_pool_available(&limiter->logs) < LOG_BLOCKS_PER_RESTORE && version->rule.algorithm == HR_SLIDING_LOG) {
         return HR_E_FULL;
     }
-    struct hr_cell *cell = fresh_cell(limiter, image->id, version, &context);
+    struct hr_cell *cell = fresh_cell(limiter, image->id, version, context);
     if (cell == NULL) {
         return HR_E_FULL;
     }
@@ -447,14 +462,23 @@ enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_count
     struct moment moment = {hr_clamp_time(now.steady - elapsed_ns),
                             is_in_bounds ? saved_at + elapsed_ns : HR_TIME_NS_MAX};
     cell->flags = (uint16_t)(HR_CELL_STORED | limiter->refresh.mark);
-    hr_limiter_face(&context, version);
-    restore_state(image, version, moment, &context, &cell->state);
-    hr_state_advance(&cell->state, &version->rule, &context);
-    uint64_t ahead = image->ahead < version->rule.capacity ? image->ahead : version->rule.capacity;
-    if (ahead > 0) { /* whatever of them was spent, was spent by now */
-        hr_state_take(&cell->state, &version->rule, ahead, (struct hr_grant){.counter = image->id}, &context);
-    }
+    hr_limiter_face(context, version);
+    restore_state(image, version, moment, context, &cell->state);
+    hr_state_advance(&cell->state, &version->rule, context);
+    *ret_cell = cell;
     return HR_OK;
+}
+
+enum hr_err hr_limiter_restore(struct hr_limiter *limiter, const struct hr_counter_image *image, int64_t elapsed_ns,
+                               struct hr_now now)
+{
+    struct hr_context context = hr_limiter_context(limiter, hr_limiter_settle_now(limiter, now));
+    struct hr_cell *cell;
+    enum hr_err err = hr_limiter_restore_state(limiter, image, elapsed_ns, &context, &cell);
+    if (err == HR_OK) { /* whatever of them was spent, was spent by now */
+        hr_limiter_charge_ahead(cell, &limiter->versions.versions[cell->version], image->ahead, &context);
+    }
+    return err;
 }
 
 /* The cell of a counter whose limit gives leases, with those that it has. It may have none yet, and may be as another

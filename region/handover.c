@@ -608,12 +608,12 @@ static void begin_arrival(struct hr_tenure *tenure, struct hr_peer *peer, const 
 }
 
 /* From here on the partition is this node's. Its standby gets a copy of what came. */
-static void hold(struct hr_tenure *tenure, uint32_t partition)
+static void hold(struct hr_tenure *tenure, uint32_t partition, hr_ns now)
 {
     tenure->parts[partition] = HR_PART_HOLDS;
     tenure->counts.held++;
     tenure->counts.taken++;
-    hr_limiter_range_own(tenure->config.limiter, hr_partition_range(partition));
+    hr_limiter_range_take_over(tenure->config.limiter, hr_partition_range(partition), now);
     hr_tenure_note_change(tenure, false);
     for (uint32_t i = 0; i < tenure->peer_count; i++) {
         wake(&tenure->peers[i]);
@@ -632,7 +632,7 @@ static void end_arrival(struct hr_tenure *tenure, struct hr_peer *peer, const st
         (void)hr_limiter_range_end(tenure->config.limiter, hr_partition_range(head->partition), now);
     }
     if (head->flags & HR_HAND_GIVES) {
-        hold(tenure, head->partition);
+        hold(tenure, head->partition, now.steady);
     } else {
         hr_limiter_range_own(tenure->config.limiter, hr_partition_range(head->partition));
     }

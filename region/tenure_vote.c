@@ -127,7 +127,7 @@ static uint8_t part_of(const struct hr_tenure *tenure, const struct hr_charter *
     return next;
 }
 
-static void take_parts(struct hr_tenure *tenure, const struct hr_charter *charter)
+static void take_parts(struct hr_tenure *tenure, const struct hr_charter *charter, hr_ns now)
 {
     uint8_t self = hr_charter_find(charter, tenure->self_id);
     tenure->dropped_count = 0;
@@ -136,7 +136,7 @@ static void take_parts(struct hr_tenure *tenure, const struct hr_charter *charte
         uint8_t part = part_of(tenure, charter, self, p);
         bool is_new = (part & HR_PART_HOLDS) && !(tenure->parts[p] & HR_PART_HOLDS);
         if (is_new) { /* by charter alone: its owner died, or it is the first */
-            hr_limiter_range_own(tenure->config.limiter, hr_partition_range(p));
+            hr_limiter_range_take_over(tenure->config.limiter, hr_partition_range(p), now);
             tenure->counts.inherited += tenure->current.lineage != 0;
         }
         tenure->parts[p] = part;
@@ -167,7 +167,7 @@ void hr_tenure_adopt(struct hr_tenure *tenure, const struct hr_charter *charter,
 {
     bool is_remade = !has_same_members(&tenure->current, charter);
     mind_forgotten_votes(tenure, charter, now);
-    take_parts(tenure, charter);
+    take_parts(tenure, charter, now);
     hr_charter_copy(&tenure->current, charter);
     tenure->remade_at = is_remade ? now : tenure->remade_at;
     tenure->adopted_at = now;

@@ -166,7 +166,8 @@ static void fill_limit(const struct fixture_limit *from, struct part_of_set *par
                                .key = part->keys,
                                .when = part->conditions,
                                .rule = from->rule,
-                               .mode = from->mode};
+                               .mode = from->mode,
+                               .durability = from->durability};
     const char *rest = part->key;
     struct hr_span word;
     while (next_word(&rest, &word)) {

@@ -27,6 +27,7 @@ struct fixture_limit {
     const char *when; /* "route=payments.* plan=!free": all must hold; NULL: always */
     struct hr_rule rule;
     enum hr_mode mode;
+    enum hr_durability durability;
 };
 
 struct fixture {

@@ -17,6 +17,7 @@
 
 #define USERS 60
 #define CAPACITY 1000
+#define CHUNK 64 /* what is raised for a first request of cost 1 */
 
 static const struct hr_range all = {0, UINT64_MAX};
 
@@ -232,6 +233,102 @@ static void what_becomes_own_is_saved_and_a_copy_is_not(void **state)
     fixture_close(&to);
 }
 
+/* --- units ahead --- */
+
+static void open_reserved(struct fixture *fixture, enum hr_algorithm algorithm)
+{
+    const struct fixture_limit limit = {
+        .name = "l", .key = "user", .rule = any_rule(algorithm, CAPACITY), .durability = HR_RESERVED};
+    open_pair_member(fixture, algorithm);
+    fixture_load(fixture, &limit, 1);
+}
+
+/* As one node's store and its standby would take them: a copy of each record, and then all are stored. */
+static void store_raises(struct fixture *from, struct fixture *to)
+{
+    struct hr_counter_image image;
+    while (hr_limiter_next_raise(from->limiter, from->now, &image)) {
+        assert_int_equal(hr_limiter_apply(to->limiter, &image, 0, to->now), HR_OK);
+    }
+    hr_limiter_settle_raises(from->limiter, true);
+}
+
+static void pass_both(struct fixture *from, struct fixture *to, int64_t ns)
+{
+    fixture_pass(from, ns);
+    fixture_pass(to, ns);
+    fixture_sweep(from);
+    fixture_sweep(to);
+}
+
+static const enum hr_algorithm reserved_ones[] = {HR_TOKEN_BUCKET,   HR_GCRA,        HR_LEAKY_BUCKET, HR_FIXED_WINDOW,
+                                                  HR_SLIDING_WINDOW, HR_SLIDING_LOG, HR_QUOTA};
+
+/* Spends one unit, which has a chunk raised; then, long after that is as if it had never been, half of that chunk, of
+ * which the store and the copy hear nothing. */
+static uint64_t spend_unheard(struct fixture *from, struct fixture *to)
+{
+    assert_int_equal(fixture_try(from, "user=a", 1), HR_E_PENDING);
+    store_raises(from, to);
+    assert_true(fixture_take(from, "user=a", 1));
+    pass_both(from, to, SECONDS(2000));
+    assert_true(fixture_take(from, "user=a", 20));
+    pass_both(from, to, SECONDS(1));
+    return fixture_remaining(from, "user=a", "l");
+}
+
+/* Of an owner that stood still just after it spent: whoever has the copy, and whoever it gives that to. */
+static void who_takes_over_a_copy_has_no_more_left_than_who_spent_of_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(reserved_ones); i++) {
+        enum hr_algorithm algorithm = reserved_ones[i / 2];
+        struct fixture from, to, heir;
+        struct hr_counter_image image;
+        open_reserved(&from, algorithm);
+        open_reserved(&to, algorithm);
+        open_reserved(&heir, algorithm);
+        uint64_t left = spend_unheard(&from, &to);
+        heir.now = to.now;
+        assert_false(hr_limiter_next_raise(to.limiter, to.now, &image)); /* it is not the copy that spends */
+        if (i % 2 == 0) {
+            hr_limiter_range_take_over(to.limiter, all, to.now.steady);
+            assert_true(hr_limiter_next_raise(to.limiter, to.now, &image));
+        } else {
+            assert_int_equal(move(&to, &heir, all), 1);
+            hr_limiter_range_take_over(heir.limiter, all, heir.now.steady);
+        }
+        uint64_t taken = fixture_remaining(i % 2 == 0 ? &to : &heir, "user=a", "l");
+        if (taken > left || taken + CHUNK < left) {
+            fail_msg("case %zu: %lu left, but it was %lu", i, (unsigned long)taken, (unsigned long)left);
+        }
+        fixture_close(&from);
+        fixture_close(&to);
+        fixture_close(&heir);
+    }
+}
+
+/* A copy is given up as such where the owner says that it is over, and where its record says all. */
+static void a_copy_ends_with_its_owners_word(void **state)
+{
+    (void)state;
+    struct fixture from, to;
+    struct hr_counter_image image;
+    open_reserved(&from, HR_TOKEN_BUCKET);
+    open_reserved(&to, HR_TOKEN_BUCKET);
+    (void)spend_unheard(&from, &to);
+    assert_int_equal(fixture_counters(&to), 1);
+    assert_true(fixture_peek(&to, "user=a", 0));
+    hr_limiter_save_again(to.limiter, to.decision.rows[0].counter);
+    assert_true(hr_limiter_next_changed(to.limiter, to.now, &image));
+    assert_int_equal(image.ahead, CHUNK); /* so that it outlives a restart */
+    hr_limiter_apply_forgotten(to.limiter, image.id, to.now);
+    assert_int_equal(fixture_counters(&to), 0);
+    assert_int_equal(fixture_remaining(&to, "user=a", "l"), CAPACITY);
+    fixture_close(&from);
+    fixture_close(&to);
+}
+
 static void a_stored_counter_that_is_dropped_has_its_record_forgotten(void **state)
 {
     (void)state;
@@ -390,6 +487,8 @@ int main(void)
         cmocka_unit_test(ids_that_share_their_first_word_all_come_once),
         cmocka_unit_test(a_dropped_range_is_gone_and_nothing_else),
         cmocka_unit_test(what_becomes_own_is_saved_and_a_copy_is_not),
+        cmocka_unit_test(who_takes_over_a_copy_has_no_more_left_than_who_spent_of_it),
+        cmocka_unit_test(a_copy_ends_with_its_owners_word),
         cmocka_unit_test(a_stored_counter_that_is_dropped_has_its_record_forgotten),
         cmocka_unit_test(leases_move_with_their_ids_and_what_is_left_of_their_time),
         cmocka_unit_test(a_lease_comes_to_a_counter_that_was_of_another_algorithm),

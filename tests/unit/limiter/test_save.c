@@ -406,6 +406,32 @@ static void a_bucket_that_changes_again_keeps_its_place_in_the_journal(void **st
     fixture_close(&fixture);
 }
 
+/* It was spent by who had room for it. */
+static void units_ahead_never_leave_a_counter_owing_more_than_it_holds(void **state)
+{
+    (void)state;
+    for (enum hr_algorithm algorithm = HR_TOKEN_BUCKET; algorithm < HR_CONCURRENCY; algorithm++) {
+        struct fixture from, to;
+        struct hr_counter_image images[IMAGES_MAX];
+        open_with(&from, any_rule(algorithm, 100));
+        open_with(&to, any_rule(algorithm, 100));
+        assert_true(fixture_take(&from, "user=a", 90));
+        assert_int_equal(drain(&from, images), 1);
+        images[0].ahead = 26;
+        to.now = from.now;
+        assert_int_equal(hr_limiter_restore(to.limiter, &images[0], 0, to.now), HR_OK);
+        if (fixture_remaining(&to, "user=a", "l") != 0) {
+            fail_msg("algorithm %u", algorithm);
+        }
+        fixture_pass(&to, algorithm == HR_QUOTA ? DAYS(1) : SECONDS(algorithm == HR_SLIDING_WINDOW ? 200 : 102));
+        if (fixture_remaining(&to, "user=a", "l") != 100) {
+            fail_msg("algorithm %u: %lu left", algorithm, (unsigned long)fixture_remaining(&to, "user=a", "l"));
+        }
+        fixture_close(&from);
+        fixture_close(&to);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_change_of_rate_before_a_crash_gives_nothing_back),
         cmocka_unit_test(a_refresh_brings_out_every_record_that_is_older),
         cmocka_unit_test(the_last_record_of_a_counter_counts),
+        cmocka_unit_test(units_ahead_never_leave_a_counter_owing_more_than_it_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
