@@ -50,6 +50,13 @@ static inline int64_t hr_clamp_time(int64_t ns)
     return ns > HR_TIME_NS_MAX ? HR_TIME_NS_MAX : ns;
 }
 
+/* The next whole multiple of `every` after now. What is done on beats is done together: a node that has little to do
+ * is woken less often. */
+static inline hr_ns hr_next_beat(hr_ns now, hr_ns every)
+{
+    return (now / every + 1) * every;
+}
+
 /* Nanoseconds (0 or more) to milliseconds, rounded up. */
 static inline int64_t hr_ms_ceil(int64_t ns)
 {

@@ -82,7 +82,7 @@ HR_MUST enum hr_err hr_limiter_check(struct hr_limiter *limiter, const struct hr
  * so the memory of all comes while each is prepared. The decisions are those of hr_limiter_check, whatever happens in
  * between: a request may be prepared and never decided, and one prepared before a load is looked at afresh. The
  * request is the same in both steps. A zero-filled hr_prepared is of no request yet, and as good as any. */
-#define HR_PREPARED_TOUCHED_MAX 4 /* a request that touches more limits gains nothing */
+#define HR_PREPARED_TOUCHED_MAX 8 /* a request that touches more limits gains nothing */
 
 struct hr_prepared {
     uint32_t generation; /* of the limits at the time */

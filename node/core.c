@@ -626,6 +626,9 @@ static bool go_on(struct hr_core *core, struct hr_now now)
     struct hr_call calls[HR_TOGETHER_MAX];
     struct hr_local local;
     uint32_t count = hr_router_next_ready(core->router, ready, HR_TOGETHER_MAX);
+    if (count == 0) {
+        return false;
+    }
     for (uint32_t i = 0; i < count; i++) {
         calls[i] = (struct hr_call){
             .connection = ROUTED, .msgid = ready[i].job, .method = ready[i].method, .params = ready[i].params};
@@ -642,7 +645,7 @@ static bool go_on(struct hr_core *core, struct hr_now now)
             lead_local(core, &local, now);
         }
     }
-    return count > 0;
+    return true;
 }
 
 /* Does all that is to be done here, until nothing is. */
@@ -1052,10 +1055,14 @@ void hr_core_tick(struct hr_core *core, struct hr_now now)
         }
         return;
     }
-    hr_swim_tick(core->swim, now.steady);
+    if (now.steady >= hr_swim_deadline(core->swim)) {
+        hr_swim_tick(core->swim, now.steady);
+    }
     note_members(core, now.steady);
     hr_facts_tick(&core->facts, core->members, &core->outbox, now.steady);
-    hr_tenure_tick(core->tenure, now);
+    if (now.steady >= hr_tenure_deadline(core->tenure)) {
+        hr_tenure_tick(core->tenure, now);
+    }
     if (core->caps != NULL) {
         hr_cap_keeper_tick(core->caps, now);
     }

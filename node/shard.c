@@ -11,7 +11,11 @@
 
 /* A full pass of the sweep takes about this long. */
 #define SWEEP_PASS_NS (10 * HR_NS_PER_S)
+
+/* A table of few cells is swept in fewer goes, on the beat of region/tenure.c: none of them takes long. */
 #define TICK_NS (10 * HR_NS_PER_MS)
+#define TICK_SMALL_NS (25 * HR_NS_PER_MS)
+#define SMALL_CELLS_MAX (UINT64_C(1) << 18)
 
 /* While the log is folded the sweep goes so many times faster: what is written meanwhile stays in the log. */
 #define FOLD_PACE 4
@@ -845,13 +849,15 @@ void hr_shard_tick(struct hr_shard *shard, struct hr_now now)
     if (now.steady < shard->tick_at) {
         return;
     }
-    uint64_t cells = hr_limiter_cell_count(shard->limiter) / (SWEEP_PASS_NS / TICK_NS) + 1;
+    uint64_t all = hr_limiter_cell_count(shard->limiter);
+    hr_ns every = all <= SMALL_CELLS_MAX ? TICK_SMALL_NS : TICK_NS;
+    uint64_t cells = all / (uint64_t)(SWEEP_PASS_NS / every) + 1;
     cells *= shard->log->is_folding ? FOLD_PACE : 1;
     hr_limiter_sweep(shard->limiter, (uint32_t)cells, now);
     hr_topk_tick(&shard->hot_keys, now.steady);
     hr_replies_expire(&shard->replies, now.steady);
     hr_waiting_wake_older(&shard->waiting, now.steady - HR_WAITING_NS_MAX); /* to be tried once more, then refused */
-    shard->tick_at = now.steady + TICK_NS;
+    shard->tick_at = hr_next_beat(now.steady, every);
 }
 
 void hr_shard_drain(struct hr_shard *shard)

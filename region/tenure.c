@@ -13,7 +13,7 @@
 /* A node that has just started looks for the others so long, before it says that nobody can be asked. */
 #define STARTING_NS (400 * HR_NS_PER_MS)
 
-/* It is ticked at least so often. */
+/* It is ticked at least so often, on the beat. */
 #define TICK_NS (25 * HR_NS_PER_MS)
 
 /* --- start --- */
@@ -259,7 +259,7 @@ void hr_tenure_tick(struct hr_tenure *tenure, struct hr_now now)
     hr_handover_pump(tenure, now);
     hr_tenure_pulse(tenure, now.steady);
     send_streams(tenure, now.steady);
-    tenure->tick_at = now.steady + TICK_NS;
+    tenure->tick_at = hr_next_beat(now.steady, TICK_NS);
 }
 
 void hr_tenure_receive(struct hr_tenure *tenure, enum hr_letter_kind kind, uint32_t from, struct hr_span body,

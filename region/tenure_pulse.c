@@ -146,8 +146,7 @@ static hr_node_set heard_nodes(struct hr_tenure *tenure, hr_ns now)
     return set;
 }
 
-/* Once for each charter: most of the time nothing moves. */
-static bool is_any_moving(struct hr_tenure *tenure)
+bool hr_tenure_is_any_moving(struct hr_tenure *tenure)
 {
     const struct hr_charter *current = &tenure->current;
     struct hr_moving *moving = &tenure->moving;
@@ -186,11 +185,11 @@ void hr_tenure_pulse(struct hr_tenure *tenure, hr_ns now)
             continue;
         }
         if (!is_held_listed) {
-            is_awaited =
-                has_charter && tenure->self != HR_NODE_NONE && is_any_moving(tenure) && list_held(tenure, held);
+            is_awaited = has_charter && tenure->self != HR_NODE_NONE && hr_tenure_is_any_moving(tenure) &&
+                         list_held(tenure, held);
             is_held_listed = true;
         }
-        peer->pulse_at = now + HR_PULSE_NS;
+        peer->pulse_at = hr_next_beat(now, HR_PULSE_NS);
         const struct hr_pulse pulse = {
             .life = tenure->config.life,
             .stamp = now,

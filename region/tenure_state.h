@@ -126,6 +126,9 @@ void hr_tenure_pulse(struct hr_tenure *tenure, hr_ns now);
 void hr_tenure_renew_lease(struct hr_tenure *tenure);
 bool hr_tenure_is_in_contact(const struct hr_peer *peer, hr_ns now);
 
+/* Has any partition of the charter in force a giver? Looked up once for each charter: most of the time none has. */
+bool hr_tenure_is_any_moving(struct hr_tenure *tenure);
+
 /* tenure_vote.c */
 void hr_tenure_receive_vote(struct hr_tenure *tenure, struct hr_peer *peer, struct hr_span body, hr_ns now);
 void hr_tenure_pay_owed(struct hr_tenure *tenure, hr_ns now);

@@ -499,8 +499,10 @@ static bool make_plan(struct hr_tenure *tenure, hr_ns now)
     for (uint8_t i = 0; i < tenure->current.count; i++) {
         plan->nodes[i] = plan_node(tenure, i, now);
     }
-    list_own_held(tenure, held);
-    plan->nodes[tenure->self].held = held;
+    if (hr_tenure_is_any_moving(tenure)) { /* else nobody asks */
+        list_own_held(tenure, held);
+        plan->nodes[tenure->self].held = held;
+    }
     add_newcomers(tenure, now);
     bool is_changed = hr_plan_next(plan, &tenure->ballot.proposal, &is_urgent);
     plan->nodes[tenure->self].held = NULL;
