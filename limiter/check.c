@@ -479,25 +479,28 @@ static enum hr_err decide_any(struct hr_limiter *limiter, const struct hr_reques
     return err;
 }
 
-/* Is this the common case: one enforced bucket that asks nothing of the store? */
+/* Is this the common case: one enforced bucket, of this region alone? */
 static inline bool is_plain(const struct hr_limiter *limiter)
 {
     const struct hr_touched *touched = &limiter->touched[0];
-    if (limiter->match.count != 1 || touched->limit->mode != HR_ENFORCE || touched->version->cap.number != 0 ||
-        is_reserved(limiter, touched)) {
+    if (limiter->match.count != 1 || touched->limit->mode != HR_ENFORCE || touched->version->cap.number != 0) {
         return false;
     }
     enum hr_algorithm algorithm = touched->version->rule.algorithm;
     return algorithm == HR_TOKEN_BUCKET || algorithm == HR_GCRA;
 }
 
-/* The counter's cell, if it is there, under the numbers in force, and holds no reserve of former days; else NULL. */
-static inline struct hr_cell *plain_cell(const struct hr_limiter *limiter, const struct hr_touched *touched)
+/* The counter's cell, if it is there, under the numbers in force, and a cost need not wait for the store; else NULL. */
+static inline struct hr_cell *plain_cell(const struct hr_limiter *limiter, const struct hr_touched *touched,
+                                         uint64_t cost)
 {
     struct hr_cell *cell = hr_table_find(&limiter->table, touched->id);
-    bool is_plain =
-        cell != NULL && cell->reserve == 0 && cell->version == hr_limiter_version_number(limiter, touched->version);
-    return is_plain ? cell : NULL;
+    if (cell == NULL || cell->version != hr_limiter_version_number(limiter, touched->version)) {
+        return NULL;
+    }
+    bool is_covered =
+        cell->reserve == 0 ? !is_reserved(limiter, touched) : hr_reserve_has(&limiter->reserves, cell->reserve, cost);
+    return is_covered ? cell : NULL;
 }
 
 /* What decide_any comes to in the plain case, in which nothing can go wrong. State and rule are copies: as nothing that
@@ -516,6 +519,9 @@ static inline void decide_plain(struct hr_limiter *limiter, const struct hr_touc
     if (fits && counts && cost > 0) {
         hr_gcra_take(&gcra, &rule, cost, now);
         cell->state.gcra = gcra;
+        if (cell->reserve != 0) {
+            hr_reserve_take(&limiter->reserves, cell->reserve, cost);
+        }
         hr_limiter_note_change(limiter, cell, touched->version);
     }
     touched->version->tally.admitted += counts && fits;
@@ -541,7 +547,7 @@ static inline enum hr_err decide(struct hr_limiter *limiter, const struct hr_req
                                  struct hr_decision *decision)
 {
     const struct hr_touched *touched = &limiter->touched[0];
-    struct hr_cell *cell = is_plain(limiter) ? plain_cell(limiter, touched) : NULL;
+    struct hr_cell *cell = is_plain(limiter) ? plain_cell(limiter, touched, request->cost) : NULL;
     if (cell == NULL) {
         return decide_any(limiter, request, now, decision);
     }

@@ -76,6 +76,12 @@ uint32_t hr_reserve_new(struct hr_reserve_pool *pool, struct hr_id128 counter);
 /* Requires: it is not queued and nothing is asked for. */
 void hr_reserve_free(struct hr_reserve_pool *pool, uint32_t index);
 
+/* Are so many units ahead? */
+static inline bool hr_reserve_has(const struct hr_reserve_pool *pool, uint32_t index, uint64_t units)
+{
+    return pool->reserves[index].left >= units;
+}
+
 /* Is cost covered? If not, a raise that covers it is wanted. */
 bool hr_reserve_covers(struct hr_reserve_pool *pool, uint32_t index, uint64_t cost);
 
