@@ -62,6 +62,7 @@ bool hr_reserve_covers(struct hr_reserve_pool *pool, uint32_t index, uint64_t co
         return true;
     }
     reserve->cost = reserve->is_wanted && reserve->cost > cost ? reserve->cost : cost;
+    pool->is_waited_for = true;
     want(pool, index);
     return false;
 }
@@ -80,6 +81,7 @@ void hr_reserve_void(struct hr_reserve_pool *pool, uint32_t index)
     }
     reserve->is_void |= reserve->asked > 0;
     reserve->left = 0;
+    pool->is_waited_for = true; /* for the store still goes by a record that is wrong */
     want(pool, index);
 }
 
@@ -124,6 +126,7 @@ uint32_t hr_reserve_next_wanted(struct hr_reserve_pool *pool)
     if (index != 0) {
         pool->wanted_head = pool->reserves[index].next;
         pool->wanted_tail = pool->wanted_head == 0 ? 0 : pool->wanted_tail;
+        pool->is_waited_for &= pool->wanted_head != 0;
         pool->reserves[index].is_queued = false;
     }
     return index;
@@ -167,6 +170,7 @@ static void settle(struct hr_reserve_pool *pool, uint32_t index, bool is_stored)
     reserve->left += is_stored && !reserve->is_void ? reserve->asked : 0;
     reserve->asked = 0;
     reserve->is_void = false;
+    pool->is_waited_for |= reserve->is_wanted && reserve->cost > reserve->left;
     if (reserve->is_wanted || !is_stored || runs_low(reserve)) {
         want(pool, index);
     }

@@ -48,6 +48,7 @@ struct hr_reserve_pool {
     uint32_t fresh, free_head;   /* as in lease.h */
     uint32_t wanted_head, wanted_tail;
     uint32_t asked_head; /* those whose raise is on its way */
+    bool is_waited_for;  /* somebody waits for one of those wanted; the others have time */
 };
 
 void hr_reserve_pool_init(struct hr_reserve_pool *pool, struct hr_reserve *reserves, uint32_t reserve_count);

@@ -5,6 +5,17 @@
 #include "base/defect.h"
 #include "limiter/limiter_state.h"
 
+bool hr_limiter_is_urgent(const struct hr_limiter *limiter)
+{
+    return limiter->forgotten.count >= HR_FORGOTTEN_MAX / 2 ||
+           (limiter->reserves.is_waited_for && hr_limiter_has_raises(limiter));
+}
+
+bool hr_limiter_has_raises(const struct hr_limiter *limiter)
+{
+    return hr_reserve_first_wanted(&limiter->reserves) != 0;
+}
+
 bool hr_limiter_next_forgotten(struct hr_limiter *limiter, struct hr_id128 *ret_counter)
 {
     struct hr_forgotten *forgotten = &limiter->forgotten;

@@ -17,6 +17,13 @@
 #include "limiter/image.h"
 #include "limiter/limiter.h"
 
+/* Should something be stored before the next flush? A raise that somebody waits for, or so many forgotten that there is
+ * soon no room for more. */
+bool hr_limiter_is_urgent(const struct hr_limiter *limiter);
+
+/* Is there a raise to be stored, and be it ahead of need? */
+bool hr_limiter_has_raises(const struct hr_limiter *limiter);
+
 /* Each takes the next one out. False: there is none. */
 bool hr_limiter_next_forgotten(struct hr_limiter *limiter, struct hr_id128 *ret_counter);
 bool hr_limiter_next_raise(struct hr_limiter *limiter, struct hr_now now, struct hr_counter_image *ret_image);

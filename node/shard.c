@@ -25,6 +25,10 @@
 /* A journal that fills up is emptied so many times in a flush interval at most: its counters may change again. */
 #define DEBTS_PER_FLUSH 4
 
+/* For so long raises that nobody waits for gather. Half a chunk, which is what is left then, lasts five times as long.
+ */
+#define RAISES_TOGETHER_NS (10 * HR_NS_PER_MS)
+
 /* After a batch that failed, the store gets this long before it is asked again. */
 #define STORE_PAUSE_NS (100 * HR_NS_PER_MS)
 
@@ -59,7 +63,7 @@ struct hr_shard {
     struct hr_store_batch batch; /* on its way where in_flight */
     bool in_flight;
     uint64_t ticket;
-    hr_ns flush_interval_ns, flush_at, debts_at, store_pause_until;
+    hr_ns flush_interval_ns, flush_at, debts_at, raises_at, store_pause_until;
     hr_ns changed_since,
         sent_since; /* the oldest change that is not in a batch yet, and in the one on its way; 0: none */
     hr_ns tick_at;
@@ -665,6 +669,7 @@ static void drain_raises(struct hr_shard *shard, struct hr_now now)
     while (has_room(shard) && hr_limiter_next_raise(shard->limiter, now, &image)) {
         put_counter(shard, &image);
     }
+    shard->raises_at = now.steady + RAISES_TOGETHER_NS;
 }
 
 static void drain_leases(struct hr_shard *shard, struct hr_now now)
@@ -710,15 +715,22 @@ static void drain_changes(struct hr_shard *shard, struct hr_now now)
     }
 }
 
+/* What was forgotten can wait for the next flush, unless something goes before, and raises that nobody waits for can
+ * wait for one another: batches of their own would cost the store, and the standbys, more than all others. */
 static void fill_batch(struct hr_shard *shard, struct hr_now now, bool force)
 {
+    bool is_due = force || now.steady >= shard->flush_at;
+    bool may_raise = now.steady >= shard->raises_at && hr_limiter_has_raises(shard->limiter);
+    bool has_many = now.steady >= shard->debts_at && hr_limiter_has_many_debts(shard->limiter);
     shard->batch_ends_fold = false;
     hr_counter_log_fold(shard->log, shard->limiter, &shard->batch);
-    drain_forgotten(shard, now);
-    drain_raises(shard, now);
-    if (force || now.steady >= shard->flush_at) {
+    if (is_due || has_many || may_raise || hr_limiter_is_urgent(shard->limiter)) {
+        drain_forgotten(shard, now);
+        drain_raises(shard, now);
+    }
+    if (is_due) {
         drain_changes(shard, now);
-    } else if (now.steady >= shard->debts_at && hr_limiter_has_many_debts(shard->limiter)) {
+    } else if (has_many) {
         drain_debts(shard, now);
     }
     hr_counter_log_close(shard->log, &shard->batch);
