@@ -297,7 +297,8 @@ static void on_timer(uv_timer_t *timer)
     pump(pair, HR_PROXY_BACK);
 }
 
-/* Comes back for whatever is due first; nothing is ever due on a way that is cut. */
+/* Comes back for whatever is due first; nothing is ever due on a way that is cut, nor before the other side is there:
+ * what is due at once and cannot go would come back for ever, and libuv would get to nothing else. */
 static void set_timer(struct pair *pair)
 {
     uint64_t now = uv_now(pair->proxy->config.loop), first = UINT64_MAX;
@@ -307,7 +308,7 @@ static void set_timer(struct pair *pair)
             first = piece->due_ms;
         }
     }
-    if (first != UINT64_MAX && !pair->is_closing) {
+    if (first != UINT64_MAX && pair->is_connected && !pair->is_closing) {
         (void)uv_timer_start(&pair->timer, on_timer, first > now ? first - now : 0, 0); /* it has a callback */
     }
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include <cmocka.h>
@@ -360,6 +362,51 @@ static void a_connection_ends_where_nobody_listens_behind(void **state)
     assert_int_equal(hr_proxy_counts(fixture->proxy).refused, 1);
 }
 
+#define FILLERS 4
+
+/* A socket that listens, and takes no connection any more: what comes is not answered. */
+static uint16_t listen_in_vain(int ret_sockets[FILLERS + 1])
+{
+    struct sockaddr_in at = loopback(0);
+    socklen_t bytes = sizeof(at);
+    ret_sockets[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(ret_sockets[0], (const struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(ret_sockets[0], 0), 0);
+    assert_int_equal(getsockname(ret_sockets[0], (struct sockaddr *)&at, &bytes), 0);
+    for (int i = 1; i <= FILLERS; i++) {
+        ret_sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(ret_sockets[i], (const struct sockaddr *)&at, sizeof(at)); /* the first is taken, no more */
+    }
+    return ntohs(at.sin_port);
+}
+
+/* What the client sends is due at once, and cannot go: the loop must turn on all the same. */
+static void who_is_slow_to_answer_holds_up_nobody_else(void **state)
+{
+    struct fixture *fixture = *state;
+    int sockets[FILLERS + 1];
+    const struct hr_proxy_config config = {.loop = &fixture->loop,
+                                           .listen = loopback(0),
+                                           .to = loopback(listen_in_vain(sockets)),
+                                           .connections_max = 4,
+                                           .seed = 1};
+    hr_proxy_close(fixture->proxy, NULL, NULL);
+    assert_int_equal(hr_proxy_open(&config, &fixture->proxy), HR_OK);
+    (void)alarm(TURNS_MS_MAX / 1000); /* no test could end a loop that does not turn */
+    connect_client(fixture);
+    run_until_status(fixture, &fixture->connected);
+    say(fixture, 10);
+    for (uint64_t begin = uv_now(&fixture->loop); uv_now(&fixture->loop) - begin < 50;) {
+        (void)uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+    (void)alarm(0);
+    assert_int_equal(hr_proxy_counts(fixture->proxy).accepted, 1);
+    assert_int_equal(hr_proxy_counts(fixture->proxy).bytes[HR_PROXY_OUT], 0);
+    for (int i = 0; i <= FILLERS; i++) {
+        (void)close(sockets[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_break_ends_connections_and_the_next_one_works, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fault_of_one_address_strikes_its_connections_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_more_sources_than_there_is_room_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_slow_to_answer_holds_up_nobody_else, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_connection_ends_where_nobody_listens_behind, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
