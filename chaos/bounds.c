@@ -71,13 +71,19 @@ struct region {
     struct hr_wall wall_min, wall_max;
 };
 
+/* What a node has decided alone of a counter. */
+struct alone {
+    struct hr_model model;
+    hr_ns span; /* as in struct bound */
+};
+
 struct hr_bounds {
     struct hr_bounds_config config;
     struct region *regions;
     struct region world;        /* all regions as one, for global caps: its low bounds alone */
     struct hr_rule *low, *high; /* of each limit */
     struct hr_rule *reserve;    /* of a global cap: what each region keeps for itself; capacity 0: nothing */
-    struct hr_model *alone;     /* of each node and counter: what was decided degraded */
+    struct alone *alone;        /* of each node and counter: what was decided degraded */
 };
 
 /* --- rules --- */
@@ -228,7 +234,7 @@ struct hr_bounds *hr_bounds_new(const struct hr_bounds_config *config)
     return bounds;
 }
 
-static struct hr_model *alone_model(const struct hr_bounds *bounds, uint32_t node, uint32_t counter)
+static struct alone *alone_of(const struct hr_bounds *bounds, uint32_t node, uint32_t counter)
 {
     return &bounds->alone[(size_t)node * (bounds->config.universe->counter_count + 1) + counter];
 }
@@ -246,7 +252,7 @@ static void free_counter(struct hr_bounds *bounds, uint32_t counter)
         }
     }
     for (uint32_t i = 0; bounds->alone != NULL && i < bounds->config.regions * bounds->config.nodes; i++) {
-        hr_model_deinit(alone_model(bounds, i, counter), &bounds->low[limit]);
+        hr_model_deinit(&alone_of(bounds, i, counter)->model, &bounds->low[limit]);
     }
 }
 
@@ -507,7 +513,7 @@ void hr_bounds_end_life(struct hr_bounds *bounds, uint32_t node)
 {
     const struct hr_universe *universe = bounds->config.universe;
     for (uint32_t i = 0; i < universe->counter_count; i++) {
-        hr_model_deinit(alone_model(bounds, node, i), &bounds->low[universe->counter_limits[i]]);
+        hr_model_deinit(&alone_of(bounds, node, i)->model, &bounds->low[universe->counter_limits[i]]);
     }
 }
 
@@ -551,9 +557,9 @@ static struct hr_rule slackened(const struct hr_bounds *bounds, const struct reg
     return low;
 }
 
-static bool is_untouched(const struct bound *bound, const struct hr_rule *low)
+static bool is_untouched(const struct hr_model *model, const struct hr_rule *low)
 {
-    return is_bucket(low) && bound->low.bucket.debt.hi == 0 && bound->low.bucket.debt.lo == 0;
+    return is_bucket(low) && model->bucket.debt.hi == 0 && model->bucket.debt.lo == 0;
 }
 
 static bool fits_low(struct hr_bounds *bounds, const struct hr_bounds_query *query, const struct hr_sim_touch *touch,
@@ -656,7 +662,7 @@ static enum hr_err admitted_of_cap(struct hr_bounds *bounds, const struct hr_bou
     const struct hr_now now = steady(fast(query->at));
     hr_ns span = query->at - query->sent;
     hr_model_advance(&bound->low, rule, now);
-    bound->span = is_untouched(bound, rule) || span > bound->span ? span : bound->span;
+    bound->span = is_untouched(&bound->low, rule) || span > bound->span ? span : bound->span;
     struct hr_rule low = slackened(bounds, &bounds->world, touch->limit, bound->span);
     low.capacity += limit->rule.capacity * limit->slack_ppm / HR_PPM;
     bool fits = hr_model_fits(&bound->low, &low, query->shape->cost, now);
@@ -682,7 +688,7 @@ static enum hr_err admitted(struct hr_bounds *bounds, const struct hr_bounds_que
     const struct hr_rule *low = &bounds->low[touch->limit];
     hr_model_advance(&bound->low, low, steady(fast(query->at)));
     hr_ns span = query->at - query->sent;
-    bound->span = is_untouched(bound, low) || span > bound->span ? span : bound->span;
+    bound->span = is_untouched(&bound->low, low) || span > bound->span ? span : bound->span;
     judge_admitted(bounds, query, touch);
     const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
     bool has_world = is_capped(bounds, limit) && limit->rule.algorithm != HR_CONCURRENCY;
@@ -695,15 +701,18 @@ static enum hr_err admitted_alone(struct hr_bounds *bounds, const struct hr_boun
                                   const struct hr_sim_touch *touch)
 {
     const struct hr_limit *limit = &bounds->config.universe->limits->limits[touch->limit];
-    struct hr_model *model = alone_model(bounds, query->node, touch->counter);
-    struct hr_rule low = slackened(bounds, &bounds->regions[query->region], touch->limit, query->at - query->sent);
+    struct alone *alone = alone_of(bounds, query->node, touch->counter);
+    struct hr_model *model = &alone->model;
     const struct hr_now now = steady(fast(query->at));
+    hr_ns span = query->at - query->sent;
     if (limit->on_unavailable != HR_UNAVAILABLE_LOCAL || limit->rule.algorithm == HR_CONCURRENCY) {
         return HR_OK;
     }
-    low.capacity *= 2;
+    struct hr_rule low = bounds->low[touch->limit];
     low.rate *= 2;
     hr_model_advance(model, &low, now);
+    alone->span = is_untouched(model, &low) || span > alone->span ? span : alone->span;
+    low.capacity = 2 * slackened(bounds, &bounds->regions[query->region], touch->limit, alone->span).capacity;
     int bytes;
     const char *name = short_name(limit, &bytes);
     hr_checker_note(bounds->config.checker, HR_CHECK_DEGRADED, hr_model_fits(model, &low, query->shape->cost, now),
@@ -712,7 +721,8 @@ static enum hr_err admitted_alone(struct hr_bounds *bounds, const struct hr_boun
                     " of twice %" PRIu64 " left",
                     bytes, name, touch->counter, query->node, query->shape->cost, hr_model_remaining(model, &low, now),
                     limit->rule.capacity);
-    return hr_model_charge(model, &low, query->shape->cost, now, NO_LEASE);
+    hr_ns at = is_bucket(&low) ? query->at : query->sent; /* as early as can be, where that says when it is over */
+    return hr_model_charge(model, &low, query->shape->cost, steady(fast(at)), NO_LEASE);
 }
 
 static enum hr_err allowed(struct hr_bounds *bounds, const struct hr_bounds_query *query,

@@ -14,6 +14,8 @@ static const char slots_text[] =
     "limits:\n  - {name: jobs, key: [tenant], algorithm: concurrency, slots: 20, ttl: 30s}\n";
 static const char bucket_text[] =
     "limits:\n  - {name: jobs, key: [tenant], algorithm: token_bucket, rate: 1/s, burst: 20}\n";
+#define LOG_ENTRIES 10
+static const char log_text[] = "limits:\n  - {name: jobs, key: [tenant], algorithm: sliding_log, rate: 10 per 30s}\n";
 
 struct fixture {
     struct hr_limits_file *limits;
@@ -71,6 +73,11 @@ static int set_up(void **state)
 static int set_up_bucket(void **state)
 {
     return set_up_with(state, bucket_text);
+}
+
+static int set_up_log(void **state)
+{
+    return set_up_with(state, log_text);
 }
 
 static int tear_down(void **state)
@@ -212,6 +219,27 @@ static void a_bucket_that_has_been_full_owes_no_more_than_that(void **state)
     assert_int_equal(violations_of_look(fixture, 125 * S, 1), 1);
 }
 
+/* The answer may come long after the decision, and the entry ends with the decision's period. */
+static void what_a_node_decided_alone_is_over_a_period_after_it_was_asked(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct hr_verdict *verdict = &hr_checker_verdicts(fixture->checker)[HR_CHECK_DEGRADED];
+    pass(fixture, S, 60 * S, 0);
+    pass(fixture, 60 * S, 95 * S, 1);
+    for (hr_ns sent = 60 * S; sent <= 91 * S; sent += 31 * S) {
+        for (uint32_t i = 0; i < 2 * LOG_ENTRIES; i++) {
+            const struct hr_bounds_query asked = {
+                .shape = fixture->shape, .sent = sent, .at = sent == 60 * S ? 62 * S : sent + 1};
+            const struct hr_told_decision decision = told(true, 0);
+            hr_bounds_ask(fixture->bounds, &asked);
+            assert_int_equal(hr_bounds_answer(fixture->bounds, &asked, &decision), HR_OK);
+        }
+        assert_int_equal(verdict->violated, 0);
+    }
+    answer(fixture, 94 * S, true);
+    assert_int_equal(verdict->violated, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +253,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_bucket_that_is_never_untouched_may_owe_more_since_a_right_moved,
                                         set_up_bucket, tear_down),
         cmocka_unit_test_setup_teardown(a_bucket_that_has_been_full_owes_no_more_than_that, set_up_bucket, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_node_decided_alone_is_over_a_period_after_it_was_asked, set_up_log,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
