@@ -120,12 +120,17 @@ static void end_life(struct hr_sim *sim, uint32_t node)
     }
 }
 
-/* The process ends, and all that it had is on its disk first. */
+/* The process ends, and all that it had is on its disk first; but on a disk that takes nothing it is as after a crash.
+ */
 static void end_cleanly(struct hr_sim *sim, uint32_t node)
 {
     struct hr_sim_member *member = &sim->members[node];
     struct hr_now now = hr_sim_now(sim, member);
     send_packets(sim, node); /* it says that it leaves */
+    if (member->disk.state.is_failing || member->disk.state.is_full) {
+        hr_sim_crash(sim, node);
+        return;
+    }
     struct hr_store_result result;
     while (hr_sim_disk_sync(&member->disk, &result)) {
         hr_sim_node_persisted(&member->node, result.ticket, result.err, now);

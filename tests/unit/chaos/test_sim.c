@@ -248,6 +248,21 @@ static void a_clean_stop_forgets_nothing(void **state)
     hr_sim_outcome_deinit(&outcome);
 }
 
+/* Nothing that a node has could be on a disk that takes nothing, however it ends. */
+static void a_stop_on_a_failing_disk_is_a_crash(void **state)
+{
+    static const char text[] = "18000 8000 disk-fail eu-2\n20000 4000 stop eu-2\n";
+    struct fixture *fixture = *state;
+    struct hr_problem problem;
+    struct hr_sim_outcome outcome;
+    fixture->options.shape = (struct hr_sim_shape){1, 3};
+    fixture->options.lasts_ns = 40 * HR_NS_PER_S;
+    assert_true(hr_schedule_parse(&fixture->schedule, HR_SPAN(text), "text", fixture->options.shape, &problem));
+    hold_under(fixture, 21, &outcome);
+    assert_int_equal(outcome.counts.crashes, 1);
+    hr_sim_outcome_deinit(&outcome);
+}
+
 static void what_is_printed_is_a_function_of_the_outcome(void **state)
 {
     static void (*const prints[])(const struct hr_sim_told *, FILE *) = {hr_sim_print, hr_sim_print_json,
@@ -288,6 +303,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_cluster_gives_the_same_trace_for_the_same_options, set_up, tear_down),
         cmocka_unit_test_setup_teardown(regions_hold_under_scripted_faults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_clean_stop_forgets_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stop_on_a_failing_disk_is_a_crash, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_printed_is_a_function_of_the_outcome, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
