@@ -4,7 +4,7 @@
 
 static int64_t scaled(int64_t elapsed, int32_t drift_ppm)
 {
-    return elapsed + elapsed / MILLION * drift_ppm + elapsed % MILLION * drift_ppm / MILLION;
+    return drift_ppm == 0 ? elapsed : elapsed + elapsed / MILLION * drift_ppm + elapsed % MILLION * drift_ppm / MILLION;
 }
 
 static hr_ns steady_at(const struct hr_sim_clock *clock, hr_ns at)
@@ -23,6 +23,9 @@ hr_ns hr_sim_clock_when(const struct hr_sim_clock *clock, hr_ns steady)
     int64_t wanted = steady - clock->steady_base;
     if (wanted <= 0) {
         return clock->true_base;
+    }
+    if (clock->drift_ppm == 0) {
+        return clock->true_base + wanted;
     }
     int64_t rate = MILLION + clock->drift_ppm;
     int64_t elapsed = wanted / rate * MILLION + wanted % rate * MILLION / rate;

@@ -255,7 +255,8 @@ static bool find_peer(const struct hr_sim_node *node, struct hr_span name, uint3
         name = (struct hr_span){name.at + scheme.bytes, name.bytes - scheme.bytes};
     }
     for (uint32_t i = 0; i < node->config.peer_count; i++) {
-        if (hr_span_equal(hr_span_of(node->config.peers[i]), name)) {
+        const char *peer = node->config.peers[i];
+        if (name.bytes < HR_SIM_PLACE_BYTES_MAX && memcmp(peer, name.at, name.bytes) == 0 && peer[name.bytes] == '\0') {
             *ret_peer = i;
             return true;
         }

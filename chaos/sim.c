@@ -1,6 +1,8 @@
 #include "chaos/sim.h"
 
+#include <endian.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "chaos/sim_state.h"
 
@@ -161,7 +163,9 @@ static void on_turn(struct hr_sim *sim, uint32_t node)
         return;
     }
     hr_sim_node_tick(&member->node, hr_sim_now(sim, member));
-    hr_sim_take_answers(sim, node);
+    if (sim->bounds == NULL || member->is_leaving) { /* else the turn begins with them */
+        hr_sim_take_answers(sim, node);
+    }
     if (member->is_leaving && hr_sim_node_leave(&member->node, hr_sim_now(sim, member))) {
         end_cleanly(sim, node);
         return;
@@ -204,7 +208,9 @@ static void on_sync(struct hr_sim *sim, uint32_t node, uint64_t life)
     hr_sim_fold(sim, result.ticket << 8 | (uint64_t)result.err);
     note_durable(sim, node, result.err);
     hr_sim_node_persisted(&member->node, result.ticket, result.err, hr_sim_now(sim, member));
-    hr_sim_take_answers(sim, node);
+    if (sim->bounds == NULL) {
+        hr_sim_take_answers(sim, node);
+    }
     hr_sim_turn(sim, node);
 }
 
@@ -277,10 +283,20 @@ static void keep_packet(struct hr_sim *sim, struct hr_sim_member *member, struct
     held->bytes = bytes.bytes;
 }
 
+/* A packet ends with its seal, which is a hash over all before it. */
+static void fold_packet(struct hr_sim *sim, const struct hr_sim_packet *packet)
+{
+    uint64_t seal = 0;
+    if (packet->bytes.bytes >= sizeof(seal)) {
+        memcpy(&seal, packet->bytes.at + packet->bytes.bytes - sizeof(seal), sizeof(seal));
+    }
+    hr_sim_fold(sim, le64toh(seal) ^ (uint64_t)packet->from << 8 ^ packet->to);
+}
+
 static void deliver(struct hr_sim *sim, const struct hr_sim_packet *packet)
 {
     struct hr_sim_member *member = &sim->members[packet->to];
-    hr_sim_fold(sim, hr_plain_hash(packet->bytes.at, packet->bytes.bytes, packet->from * 256 + packet->to));
+    fold_packet(sim, packet);
     if (!hr_sim_node_is_up(&member->node)) {
         return;
     }

@@ -416,11 +416,11 @@ static struct hr_span pack_params(struct hr_sim *sim, const struct hr_sim_query 
     if (ask->is_release) {
         sim->params = (struct hr_params){.present = HR_PARAM_BIT(HR_PARAM_LEASE), .lease = ask->lease};
     } else if (ask->is_look) {
-        sim->params = sim->universe->shapes[ask->shape].unpacked;
+        sim->params = *sim->universe->shapes[ask->shape].unpacked;
         sim->params.present |= HR_PARAM_BIT(HR_PARAM_PEEK);
         sim->params.peek = sim->params.detail = true;
     } else {
-        sim->params = sim->universe->shapes[ask->shape].unpacked;
+        sim->params = *sim->universe->shapes[ask->shape].unpacked;
         sim->params.present |= HR_PARAM_BIT(HR_PARAM_ID);
         int used = snprintf(id, sizeof(id), "%" PRIx64, ask->id);
         sim->params.id = (struct hr_span){id, (size_t)used};
@@ -595,7 +595,7 @@ void hr_sim_audit(struct hr_sim *sim, uint32_t node, enum hr_check check, uint32
         const struct hr_shape *shape = &sim->universe->shapes[hr_rng_below(&sim->rng, sim->universe->shape_count)];
         struct hr_packer params = {.at = room, .room = sizeof(room)};
         struct hr_packer out = {.at = sim->answer, .room = ANSWER_BYTES_MAX};
-        sim->params = shape->unpacked;
+        sim->params = *shape->unpacked;
         sim->params.present |= HR_PARAM_BIT(HR_PARAM_PEEK);
         sim->params.peek = sim->params.detail = true;
         hr_params_encode(&sim->params, &params);

@@ -191,7 +191,7 @@ static bool find_touches(struct maker *maker, struct hr_shape *shape)
 {
     struct hr_universe *universe = maker->universe;
     struct hr_match match;
-    const struct hr_request request = hr_params_request(&shape->unpacked, 0);
+    const struct hr_request request = hr_params_request(shape->unpacked, 0);
     if (hr_limit_set_match(&universe->set, &request, &match) != HR_OK) {
         return false;
     }
@@ -209,13 +209,13 @@ static bool find_touches(struct maker *maker, struct hr_shape *shape)
 
 static bool make_shape(struct maker *maker, struct hr_shape *shape)
 {
-    draw_params(maker, &shape->unpacked);
-    shape->cost = shape->unpacked.cost;
+    draw_params(maker, shape->unpacked);
+    shape->cost = shape->unpacked->cost;
     if (!find_touches(maker, shape)) {
         return false;
     }
-    shape->unpacked.detail = shape->holds;
-    shape->params = pack_params(maker, &shape->unpacked);
+    shape->unpacked->detail = shape->holds;
+    shape->params = pack_params(maker, shape->unpacked);
     return true;
 }
 
@@ -277,9 +277,11 @@ static bool make_room(struct maker *maker)
     universe->counter_limits = calloc(maker->counters_room, sizeof(*universe->counter_limits));
     universe->watched = calloc(universe->limits->limit_count + 1, sizeof(*universe->watched));
     universe->shapes = calloc(HR_SHAPES_MAX, sizeof(*universe->shapes));
+    universe->unpacked = calloc(HR_SHAPES_MAX, sizeof(*universe->unpacked));
     universe->text = malloc((size_t)HR_SHAPES_MAX * (SHAPE_TEXT_BYTES + SHAPE_PACKED_BYTES));
     return maker->index != NULL && maker->names != NULL && maker->weights != NULL && universe->counter_limits != NULL &&
-           universe->watched != NULL && universe->shapes != NULL && universe->text != NULL;
+           universe->watched != NULL && universe->shapes != NULL && universe->unpacked != NULL &&
+           universe->text != NULL;
 }
 
 static bool make(struct maker *maker)
@@ -295,6 +297,7 @@ static bool make(struct maker *maker)
     }
     note_limits(maker);
     for (; universe->shape_count < HR_SHAPES_MAX; universe->shape_count++) {
+        universe->shapes[universe->shape_count].unpacked = &universe->unpacked[universe->shape_count];
         if (!make_shape(maker, &universe->shapes[universe->shape_count])) {
             return false;
         }
@@ -341,6 +344,7 @@ void hr_universe_free(struct hr_universe *universe)
         free(universe->shapes[i].touches);
     }
     free(universe->shapes);
+    free(universe->unpacked);
     free(universe->counter_limits);
     free(universe->watched);
     free(universe->text);

@@ -32,7 +32,7 @@ struct hr_shape {
     uint32_t touch_count; /* enforced limits alone */
     struct hr_sim_touch *touches; /* in the file's order */
     struct hr_span params;        /* packed: a check without an id */
-    struct hr_params unpacked;    /* the same, for an id to be added */
+    struct hr_params *unpacked;   /* the same, for an id to be added: large, and seldom looked at */
 };
 
 struct hr_universe {
@@ -41,6 +41,7 @@ struct hr_universe {
     void *set_memory;
     uint32_t shape_count, counter_count;
     struct hr_shape *shapes;
+    struct hr_params *unpacked;
     uint32_t *counter_limits; /* of each counter, its limit */
     uint32_t *watched;        /* of each limit, the counter that most requests touch; UINT32_MAX: none does */
     char *text;               /* what all spans point into */
