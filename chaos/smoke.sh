@@ -1,7 +1,8 @@
 #!/bin/sh
 # chaos/smoke.sh HEADROOM-CHAOS [SEEDS [FIRST]]: seeds that have found something once, then so many (20) from FIRST on
-# (600), or, with `commit` for it, from a number that follows from the commit: each commit is tried under others. Those
-# are so many at most, for they end when they have taken a minute. Over all of them each kind of fault must have struck.
+# (600), or, with `commit` for it, from a number that follows from the commit: each commit is tried under others. Where
+# no commit is known, as in an export, those are from 600 on, too. They are so many at most, for they end when they have
+# taken a minute. Over all of them each kind of fault must have struck.
 set -eu
 chaos=$1
 seeds=${2:-20}
@@ -20,8 +21,12 @@ sim() {
 
 cd "$(dirname -- "$0")/.."
 if [ "$first" = commit ]; then
-    commit=$(git -c safe.directory="$PWD" rev-parse HEAD 2>/dev/null || echo 0)
-    first=$(printf '%d' "0x$(printf '%.12s' "$commit")")
+    if commit=$(git -c safe.directory="$PWD" rev-parse --verify HEAD 2>/dev/null); then
+        first=$(printf '%d' "0x$(printf '%.12s' "$commit")")
+    else
+        first=600
+        echo "no commit is known here"
+    fi
 fi
 
 # A node that decided a request over several counters alone, before it knew any other, fell over.
@@ -47,6 +52,28 @@ sim --seed 174740744438037
 sim --seed 49673410582984
 # A node's own part of a limit went with the partitions that moved when it was cut off, and it had that part anew.
 sim --seed 40446855849353
+# What an owner spends ahead of its record, its standby must know of when it takes over, however long it had the copy.
+cat >"$folder/schedule" <<END
+551296 139385 pause eu-4
+596584 107 pause eu
+664480 68934 pause eu
+1144041 53083 pause eu
+1178191 38271 overtake eu eu-2 126441
+1302060 49265 pause eu-2
+END
+sim --seed 500197 --regions 1 --nodes 4 --lasts 1400s --rps 10 --keys 100 --flush 100ms --schedule "$folder/schedule"
+# Units ahead are charged after a crash, but not beyond what there is.
+echo "6121858 802 crash ap" >"$folder/schedule"
+sim --seed 500562 --regions 4 --nodes 1 --lasts 10800s --rps 10 --keys 10 --flush 100ms --schedule "$folder/schedule"
+# A node is stopped while its disk takes nothing.
+cat >"$folder/schedule" <<END
+1130668 97307 disk-full eu-1
+1145518 71074 stop eu-1
+1175236 12215 swizzle eu-3
+1178421 9577 swizzle eu-2
+END
+sim --seed 500652 --regions 1 --nodes 3 --lasts 2631s --rps 3 --keys 100 --flush 1000ms \
+    --limits docs/examples/route-cost/limits.yaml --schedule "$folder/schedule"
 # Caps over all regions.
 sim --seed 1 --regions 3 --nodes 2 --caps
 sim --seed 2 --regions 2 --nodes 2 --caps
@@ -60,7 +87,7 @@ while [ "$tried" -lt "$seeds" ] && { [ "$tried" -eq 0 ] || [ "$(date +%s)" -lt "
     sim --seed $((first + tried))
     tried=$((tried + 1))
 done
-printf '%d seeds from %d on\n' "$tried" "$first"
+printf '%d seeds from %d on; again: sh chaos/smoke.sh HEADROOM-CHAOS %d %d\n' "$tried" "$first" "$tried" "$first"
 
 missing=$("$chaos" list | awk '/^faults/ { are_faults = 1; next } NF == 0 { are_faults = 0 } are_faults { print $1 }' |
     while read -r kind; do
