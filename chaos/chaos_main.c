@@ -3,6 +3,7 @@
 static const struct hr_command commands[] = {
     {"links", "stand between the regions of a local cluster", hr_chaos_links},
     {"list", "list the scenarios, the faults and the invariants", hr_chaos_list},
+    {"report", "sum up what many runs have printed as JSON", hr_chaos_report},
     {"run", "run a cluster of real processes under faults", hr_chaos_run},
     {"sim", "run whole clusters under virtual time and faults", hr_chaos_sim},
 };

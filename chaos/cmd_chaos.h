@@ -8,6 +8,7 @@
 
 int hr_chaos_links(int argc, char **argv);
 int hr_chaos_list(int argc, char **argv);
+int hr_chaos_report(int argc, char **argv);
 int hr_chaos_run(int argc, char **argv);
 int hr_chaos_sim(int argc, char **argv);
 

@@ -8,6 +8,7 @@
 #include "chaos/cmd_chaos.h"
 #include "chaos/dice.h"
 #include "chaos/limits_builtin.h"
+#include "chaos/page.h"
 #include "chaos/shrink.h"
 #include "chaos/sim_text.h"
 #include "node/amount_text.h"
@@ -307,20 +308,9 @@ static void print_shrunk(const struct hr_sim_options *options, const struct hr_s
     hr_schedule_deinit(&shrunk.schedule);
 }
 
-static bool write_report(struct run *run, const struct hr_sim_told *told)
+static void put_page(const void *of, FILE *out)
 {
-    const char *path = run->wishes.report_path;
-    FILE *out = fopen(path, "we");
-    if (out != NULL) {
-        hr_sim_print_html(told, out);
-    }
-    bool is_good = out != NULL && !ferror(out);
-    is_good = out != NULL && fclose(out) == 0 && is_good;
-    if (!is_good) {
-        hr_problem_what(&run->problem, "cannot write the report: %s", strerror(errno));
-        hr_problem_where(&run->problem, "%s", path);
-    }
-    return is_good;
+    hr_sim_print_html(of, out);
 }
 
 static bool tell(struct run *run, const struct hr_sim_told *told, bool is_last)
@@ -341,7 +331,8 @@ static bool tell(struct run *run, const struct hr_sim_told *told, bool is_last)
         }
     }
     (void)fflush(stdout); /* a long series is looked at while it goes on; main asks whether all could be written */
-    return run->wishes.report_path == NULL || !is_last || write_report(run, told);
+    const char *path = run->wishes.report_path;
+    return path == NULL || !is_last || hr_page_write(path, put_page, told, &run->problem);
 }
 
 static bool run_seed(struct run *run, uint64_t seed, bool is_last)

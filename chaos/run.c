@@ -305,16 +305,20 @@ static int wait_until_healed(struct hr_run *run)
 
 static int run_loaded(struct hr_run *run)
 {
-    const struct hr_run_load_plan plan = {&run->local.plan, run->scenario.load_per_second, run->scenario.lasts};
+    struct hr_run_load_plan plan = {&run->local.plan, run->scenario.load_per_second, run->scenario.lasts, 0, 0};
     struct hr_problem problem;
+    run->strike_count = hr_scenario_strikes(&run->scenario, run->strikes);
+    hr_run_find_faults(run, &plan.faults_from, &plan.faults_until);
     run->load = hr_run_load_start(&plan, &problem);
     if (run->load == NULL) {
         return hr_cmd_fail(&problem);
     }
-    run->strike_count = hr_scenario_strikes(&run->scenario, run->strikes);
     int status = strike_all(run);
     status = status == HR_EXIT_DONE ? wait_until_healed(run) : status;
     hr_run_load_stop(run->load);
+    for (enum hr_run_time time = 0; time < HR_RUN_TIMES; time++) {
+        run->latency[time] = *hr_run_load_latency(run->load, time);
+    }
     return status;
 }
 
@@ -351,7 +355,6 @@ int hr_run(struct hr_run *run)
         hr_run_judge(run);
         status = has_held(run) ? HR_EXIT_DONE : HR_EXIT_FAILED;
     }
-    hr_run_load_free(run->load);
     hr_run_disks_close(run);
     if (run->folder == NULL && status == HR_EXIT_DONE) { /* else its logs may tell why */
         hr_local_remove_folder(&run->local);

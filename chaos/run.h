@@ -6,12 +6,13 @@
  * (docs/CONSISTENCY.md, durability periodic), and a clock that jumps ahead refills what that time refills.
  *
  * Thread: the main one; the load has its own (chaos/run_load.h). Memory: one struct, the caller's, of some 200 KiB;
- * heap for what is counted. */
+ * heap for what is counted, which run->load has when hr_run is done: the caller frees it. */
 #ifndef HR_CHAOS_RUN_H
 #define HR_CHAOS_RUN_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "chaos/run_load.h"
@@ -19,10 +20,11 @@
 #include "node/command/local_run.h"
 
 /* calm, faults, after; without faults the first alone */
-#define HR_RUN_PHASES_MAX 3
+#define HR_RUN_PHASES_MAX HR_RUN_TIMES
 
 struct hr_run_phase {
     const char *name;
+    const struct hr_histogram *latency;
     hr_ns from, to;
     struct hr_run_slot regions[HR_LOCAL_REGIONS_MAX]; /* by the plan's order */
     uint64_t admitted, bound;                         /* of all regions; what the cap allows for the phase by itself */
@@ -39,8 +41,9 @@ struct hr_run_check {
 struct hr_run {
     /* To be set before. */
     struct hr_scenario scenario;
-    const char *folder; /* for the cluster's files; NULL: a temporary one, which is removed where all went well */
-    bool is_quiet;      /* prints no line for each strike */
+    const char *command; /* that repeats it */
+    const char *folder;  /* for the cluster's files; NULL: a temporary one, which is removed where all went well */
+    bool is_quiet;       /* prints no line for each strike */
 
     struct hr_local local;
     bool has_disk[HR_LOCAL_NODES_MAX]; /* a small one is mounted for its data */
@@ -51,7 +54,8 @@ struct hr_run {
         uint32_t node; /* node_count: of none */
         hr_ns at;
     } struck[HR_SCENARIO_STRIKES_MAX]; /* what the strike of that place did */
-    hr_ns healed;                      /* how long after the last fault all was well; -1: it was not */
+    struct hr_histogram latency[HR_RUN_TIMES];
+    hr_ns healed; /* how long after the last fault all was well; -1: it was not */
 
     uint32_t phase_count, check_count;
     struct hr_run_phase phases[HR_RUN_PHASES_MAX];
@@ -70,12 +74,18 @@ void hr_run_disks_close(struct hr_run *run);
 int hr_run_disk_fill(const struct hr_run *run, uint32_t node);
 int hr_run_disk_free(const struct hr_run *run, uint32_t node);
 
-/* (run_verdict.c) Fills in phases and checks from what was counted. */
+/* (run_verdict.c) From when until when its strikes go on, in whole slots; without any, never. */
+void hr_run_find_faults(const struct hr_run *run, hr_ns *ret_from, hr_ns *ret_until);
+
+/* Fills in phases and checks from what was counted. */
 void hr_run_judge(struct hr_run *run);
 
 /* (run_report.c) */
 void hr_run_print_strike(const struct hr_run *run, const struct hr_strike_plan *strike);
 void hr_run_print(const struct hr_run *run);
 void hr_run_print_json(const struct hr_run *run);
+
+/* (run_html.c) As a page. */
+void hr_run_print_html(const struct hr_run *run, FILE *out);
 
 #endif

@@ -42,6 +42,7 @@ struct hr_run_load {
     uv_timer_t tick;
     uv_async_t stop;
     uv_thread_t thread;
+    struct hr_histogram latency[HR_RUN_TIMES];
     struct target *targets; /* a node each */
 };
 
@@ -87,6 +88,23 @@ static void note_owner(const struct target *target, struct hr_span result)
     }
 }
 
+static enum hr_run_time time_at(const struct hr_run_load_plan *plan, hr_ns elapsed)
+{
+    if (elapsed < plan->faults_from) {
+        return HR_RUN_CALM;
+    }
+    return elapsed < plan->faults_until ? HR_RUN_FAULTS : HR_RUN_AFTER;
+}
+
+/* msgid: which of all requests to that node; one that makes no sense is the node's fault. */
+static void count_latency(struct hr_run_load *load, uint64_t msgid, uint64_t now_ns)
+{
+    uint64_t due_ns = hr_load_due_ns(&load->schedule, msgid);
+    if (due_ns <= now_ns) {
+        hr_histogram_add(&load->latency[time_at(&load->plan, (hr_ns)(now_ns - load->start_ns))], now_ns - due_ns);
+    }
+}
+
 static void count_answer(struct target *target, const struct hr_session_event *answer, struct hr_run_slot *slot)
 {
     bool allowed = false, degraded = false;
@@ -106,8 +124,9 @@ static void count_answer(struct target *target, const struct hr_session_event *a
 }
 
 /* False: what answers does not speak the protocol. */
-static bool take_answers(struct target *target, struct hr_run_slot *slot)
+static bool take_answers(struct target *target, uint64_t now_ns)
 {
+    struct hr_run_slot *slot = slot_at(target, now_ns);
     size_t begin = 0;
     struct hr_session_event event = {.kind = HR_SESSION_NOTIFICATION};
     while (event.kind != HR_SESSION_MORE) {
@@ -116,6 +135,7 @@ static bool take_answers(struct target *target, struct hr_run_slot *slot)
         begin += event.consumed;
         if (event.kind == HR_SESSION_RESPONSE) {
             count_answer(target, &event, slot);
+            count_latency(target->load, event.msgid, now_ns);
         } else if (event.kind != HR_SESSION_MORE && event.kind != HR_SESSION_NOTIFICATION) {
             return false;
         }
@@ -141,7 +161,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buffer)
         return;
     }
     target->input_bytes += (size_t)count;
-    if (!take_answers(target, slot_at(target, uv_hrtime()))) {
+    if (!take_answers(target, uv_hrtime())) {
         drop(target);
     }
 }
@@ -341,6 +361,11 @@ uint32_t hr_run_load_slot_count(const struct hr_run_load *load)
 const struct hr_run_slot *hr_run_load_slots(const struct hr_run_load *load, uint32_t node)
 {
     return load->targets[node].slots;
+}
+
+const struct hr_histogram *hr_run_load_latency(const struct hr_run_load *load, enum hr_run_time time)
+{
+    return &load->latency[time];
 }
 
 void hr_run_load_free(struct hr_run_load *load)

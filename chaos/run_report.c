@@ -67,8 +67,14 @@ static void print_phase_json(const struct hr_run *run, const struct hr_run_phase
                      region == 0 ? "" : ",", run->local.plan.regions[region], slot->offered, slot->admitted,
                      slot->denied, lost(slot), slot->degraded);
     }
-    (void)printf("],\"admitted\":%llu,\"cap\":%llu}", (unsigned long long)phase->admitted,
-                 (unsigned long long)phase->bound);
+    const struct hr_histogram *latency = phase->latency;
+    (void)printf("],\"admitted\":%llu,\"cap\":%llu,\"latency_us\":{\"count\":%llu,\"p50\":%llu,\"p99\":%llu,"
+                 "\"p999\":%llu,\"max\":%llu}}",
+                 (unsigned long long)phase->admitted, (unsigned long long)phase->bound,
+                 (unsigned long long)latency->count, (unsigned long long)hr_histogram_quantile(latency, 500) / 1000,
+                 (unsigned long long)hr_histogram_quantile(latency, 990) / 1000,
+                 (unsigned long long)hr_histogram_quantile(latency, 999) / 1000,
+                 (unsigned long long)latency->max_ns / 1000);
 }
 
 void hr_run_print_json(const struct hr_run *run)
@@ -76,6 +82,8 @@ void hr_run_print_json(const struct hr_run *run)
     bool has_held = true;
     (void)fputs("{\"scenario\":", stdout);
     hr_text_print_json(stdout, hr_span_of(run->scenario.name));
+    (void)fputs(",\"command\":", stdout);
+    hr_text_print_json(stdout, hr_span_of(run->command));
     (void)fputs(",\"phases\":[", stdout);
     for (uint32_t i = 0; i < run->phase_count; i++) {
         (void)fputs(i == 0 ? "" : ",", stdout);

@@ -48,13 +48,14 @@ static hr_ns end_of_answers(const struct hr_run *run)
     return end;
 }
 
-static void add_phase(struct hr_run *run, const char *name, hr_ns from, hr_ns to)
+static void add_phase(struct hr_run *run, enum hr_run_time time, hr_ns from, hr_ns to)
 {
+    static const char *const names[] = {"calm", "faults", "after"};
     if (to - from < HR_RUN_SLOT_NS) {
         return;
     }
     struct hr_run_phase *phase = &run->phases[run->phase_count++];
-    *phase = (struct hr_run_phase){.name = name, .from = from, .to = to};
+    *phase = (struct hr_run_phase){.name = names[time], .latency = &run->latency[time], .from = from, .to = to};
     for (uint32_t region = 0; region < run->local.plan.region_count; region++) {
         phase->regions[region] = count(run, region, from, to);
         phase->admitted += phase->regions[region].admitted;
@@ -68,17 +69,24 @@ static hr_ns slotted(hr_ns time)
     return time / HR_RUN_SLOT_NS * HR_RUN_SLOT_NS;
 }
 
+void hr_run_find_faults(const struct hr_run *run, hr_ns *ret_from, hr_ns *ret_until)
+{
+    bool has_any = run->strike_count > 0;
+    *ret_from = has_any ? slotted(run->strikes[0].at) : INT64_MAX;
+    *ret_until = has_any ? slotted(run->strikes[run->strike_count - 1].at) : INT64_MAX;
+}
+
 static void find_phases(struct hr_run *run)
 {
-    hr_ns end = end_of_answers(run);
+    hr_ns end = end_of_answers(run), from, until;
+    hr_run_find_faults(run, &from, &until);
     if (run->strike_count == 0) {
-        add_phase(run, "calm", 0, end);
+        add_phase(run, HR_RUN_CALM, 0, end);
         return;
     }
-    hr_ns first = slotted(run->strikes[0].at), last = slotted(run->strikes[run->strike_count - 1].at);
-    add_phase(run, "calm", 0, first);
-    add_phase(run, "faults", first, last);
-    add_phase(run, "after", last, end);
+    add_phase(run, HR_RUN_CALM, 0, from);
+    add_phase(run, HR_RUN_FAULTS, from, until);
+    add_phase(run, HR_RUN_AFTER, until, end);
 }
 
 /* --- checks --- */

@@ -140,7 +140,7 @@ class Run(unittest.TestCase):
 
     def test_every_scenario_that_is_listed_can_be_printed_and_is_good(self):
         text = self.run_chaos("list").stdout
-        names = [line.split()[0] for line in text.split("\n\n")[0].splitlines()[1:]]
+        names = re.findall(r"(?m)^  (\S+)", text.split("\n\n")[0])
         self.assertIn("partition", names)
         for name in names:
             with self.subTest(name=name):
