@@ -583,6 +583,49 @@ static void answer_all(struct rig *rig)
     }
 }
 
+static void a_raise_ahead_of_need_gathers_others_but_none_that_is_waited_for(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("q", quota_rule(1000000), HR_RESERVED);
+    struct rig *rig = open_rig(&limit, 1);
+    assert_int_equal(send(rig, (struct ask){.cost = 1}), HR_SERVED_WAITING);
+    answer_all(rig);
+    assert_int_equal(send(rig, (struct ask){.cost = HR_RESERVE_CHUNK_REQUESTS - 10}), HR_SERVED_ANSWERED);
+    assert_false(commit(rig, false));
+    pass(rig, MS(10));
+    assert_true(commit(rig, false));
+    assert_true(settle(rig));
+    assert_int_equal(send(rig, (struct ask){.cost = 100000}), HR_SERVED_WAITING);
+    assert_true(commit(rig, false));
+    close_rig(rig);
+}
+
+/* Counters that are forgotten one after another: a batch of its own for each would cost more than all the others. */
+static void what_is_forgotten_waits_for_the_flush(void **state)
+{
+    (void)state;
+    struct hr_limit limit = limit_of("b", bucket_rule(1000), HR_PERIODIC);
+    struct rig *rig = open_rig(&limit, 1);
+    char user[8];
+    for (int i = 0; i < 400; i++) {
+        (void)snprintf(user, sizeof(user), "u%d", i);
+        assert_true(take(rig, (struct ask){.user = user, .cost = 1}));
+    }
+    pass(rig, FLUSH_NS);
+    assert_true(commit(rig, false));
+    assert_true(settle(rig));
+    uint32_t batches = 0;
+    for (int ms = 0; ms < 20000; ms += 10) {
+        pass(rig, MS(10));
+        hr_shard_tick(rig->shard, rig->now);
+        batches += commit(rig, false);
+        (void)settle(rig);
+    }
+    assert_int_equal(hr_limiter_usage(hr_shard_limiter(rig->shard)).counters, 0);
+    assert_in_range(batches, 1, 20000 / 100);
+    close_rig(rig);
+}
+
 /* Time goes by without a request, long enough for the sweep to come by each counter. */
 static void stand_idle(struct rig *rig, int64_t ns)
 {
@@ -1508,6 +1551,8 @@ int main(void)
         cmocka_unit_test(a_restored_counter_is_never_fuller_than_one_that_went_on),
         cmocka_unit_test(no_schedule_of_crashes_admits_more_than_the_quota),
         cmocka_unit_test(a_steady_stream_waits_only_while_it_warms_up),
+        cmocka_unit_test(a_raise_ahead_of_need_gathers_others_but_none_that_is_waited_for),
+        cmocka_unit_test(what_is_forgotten_waits_for_the_flush),
         cmocka_unit_test(who_comes_back_within_the_hour_does_not_wait_again),
         cmocka_unit_test(crashes_cost_an_idle_counter_one_chunk_and_no_more),
         cmocka_unit_test(counters_that_nobody_asks_for_leave_room_for_others),
