@@ -284,7 +284,7 @@ enum hr_err hr_sim_node_drain(struct hr_sim_node *node, struct hr_sim_disk *disk
 {
     const struct hr_store_batch *batch;
     uint64_t ticket;
-    hr_shard_drain(hr_core_shard(node->core));
+    hr_core_drain(node->core, now);
     for (int i = 0; i < DRAIN_BATCHES_MAX; i++) {
         batch = hr_core_next_batch(node->core, now, true, &ticket);
         if (batch == NULL) {

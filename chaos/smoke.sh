@@ -48,7 +48,8 @@ sim --seed 5008 --regions 1 --nodes 3 --lasts 600s
 sim --seed 5013 --regions 3 --nodes 2 --rps 50 --lasts 600s
 # A counter that is in memory alone was said to be untouched, once.
 sim --seed 174740744438037
-# A whole region is stopped cleanly, and started again: a counter had forgotten something, once.
+# A whole region is stopped cleanly: what a node has not saved when its standby is gone, it saves all the same.
+sim --seed 152964587585883
 sim --seed 49673410582984
 # A node's own part of a limit went with the partitions that moved when it was cut off, and it had that part anew.
 sim --seed 40446855849353

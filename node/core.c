@@ -48,6 +48,7 @@ struct store {
     uint64_t ticket;   /* of the batch on its way; 0: none is */
     uint64_t tenure_mark, tenure_tickets;
     bool is_stored;  /* the shard's batch is; its standbys may not have it yet */
+    bool is_ending;  /* nothing is spent any more: no standby is waited for, and all that changed is due */
     enum hr_err err; /* what the store said of it */
 };
 
@@ -898,7 +899,7 @@ void hr_core_receive_letter(struct hr_core *core, uint32_t from, enum hr_letter_
 static const struct hr_store_batch *next_tenure_batch(struct hr_core *core, uint64_t *ret_ticket)
 {
     struct store *store = &core->store;
-    if (!hr_tenure_is_unsaved(core->tenure)) {
+    if (!store->is_ending && !hr_tenure_is_unsaved(core->tenure)) {
         return NULL;
     }
     hr_batch_clear(&store->batch);
@@ -963,7 +964,8 @@ const struct hr_store_batch *hr_core_next_batch(struct hr_core *core, struct hr_
 static void settle_batch(struct hr_core *core, struct hr_now now)
 {
     struct store *store = &core->store;
-    if (store->ticket == 0 || !store->is_stored || !hr_tenure_copied(core->tenure, store->ticket)) {
+    bool has_copies = store->is_ending || hr_tenure_copied(core->tenure, store->ticket);
+    if (store->ticket == 0 || !store->is_stored || !has_copies) {
         return;
     }
     uint64_t ticket = store->ticket;
@@ -1082,6 +1084,17 @@ bool hr_core_leave(struct hr_core *core, struct hr_now now)
     core->has_left = true;
     hr_swim_leave(core->swim, now.steady);
     return true;
+}
+
+/* A batch that only its standbys keep up is settled first: else none would come after it. */
+void hr_core_drain(struct hr_core *core, struct hr_now now)
+{
+    begin_event(core, now);
+    core->store.is_ending = true;
+    if (!core->is_alone) {
+        settle_batch(core, now);
+    }
+    hr_shard_drain(core->shard);
 }
 
 /* --- limits put at run time --- */

@@ -110,8 +110,12 @@ hr_ns hr_core_deadline(const struct hr_core *core);
 void hr_core_tick(struct hr_core *core, struct hr_now now);
 
 /* A clean stop begins: partitions are handed over, then the node says that it left. True from then on where all that is
- * done or time is up: the driver may drain the shard and stop. */
+ * done or time is up: the driver may drain the core and stop. */
 bool hr_core_leave(struct hr_core *core, struct hr_now now);
+
+/* As hr_shard_drain: no request will come any more, and the store has answered every ticket. Whatever this node still
+ * holds is then known to its store alone: the standbys, which may have stopped before, are not waited for. */
+void hr_core_drain(struct hr_core *core, struct hr_now now);
 
 /* At start, before the first tick: each record of the kind HR_RECORD_TENURE. HR_E_CORRUPT: not such a record. */
 HR_MUST enum hr_err hr_core_restore_tenure(struct hr_core *core, const struct hr_record *record, struct hr_now now);

@@ -384,7 +384,7 @@ static void enter_phase(struct hr_worker *worker, enum phase phase, struct hr_no
         hr_connections_stop_requests(worker->connections);
     } else if (phase == SAVING) {
         hr_connections_stop_reading(worker->connections);
-        hr_shard_drain(hr_core_shard(worker->config.core));
+        hr_core_drain(worker->config.core, now);
     } else if (phase == FLUSHING) {
         hr_connections_end_all(worker->connections, now);
         close_ways(worker);

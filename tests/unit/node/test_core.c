@@ -14,6 +14,7 @@
 #include "gossip/life.h"
 #include "node/core.h"
 #include "rpc/told.h"
+#include "storage/segment.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MS(n) ((n)*HR_NS_PER_MS)
@@ -742,6 +743,137 @@ static void one_batch_at_a_time_is_with_the_store_while_nodes_come_and_go(void *
     close_cluster(cluster);
 }
 
+/* The node that answers for the user at once, without asking another. */
+static uint32_t owner_of_user(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->count; i++) {
+        uint32_t number = check_user(cluster, i);
+        if (cluster->requests[number].is_answered) {
+            return i;
+        }
+        run(cluster, MS(5));
+    }
+    fail_msg("nobody owns the counter");
+    return 0;
+}
+
+/* What a batch says was used of a quota that is the only one; 0: it says nothing. */
+static uint64_t used_by(const struct hr_store_batch *batch)
+{
+    struct hr_segment_reader reader;
+    struct hr_counter_image image;
+    struct hr_record record;
+    struct hr_batch_op op;
+    size_t offset = 0;
+    uint64_t used = 0;
+    bool is_forgotten;
+    while (hr_batch_next(batch, &offset, &op)) {
+        bool is_segment = op.is_put && hr_record_decode(op.key, op.value, &record) == HR_OK &&
+                          record.kind == HR_RECORD_COUNTER && hr_segment_open(&record, &reader) == HR_OK;
+        while (is_segment && hr_segment_next(&reader, &image, &is_forgotten) == HR_OK) {
+            used = image.words[1];
+        }
+    }
+    return used;
+}
+
+/* Its last batch is stored, but the network is gone before its standbys have it, and something is spent after that: as
+ * where a whole region is stopped at once. */
+static void what_is_left_to_be_saved_is_saved_at_a_stop_though_no_standby_answers(void **state)
+{
+    (void)state;
+    const struct hr_limit limit = limit_of("user", &user_key, quota_of(1000));
+    struct cluster *cluster = open_cluster_with(12, 3, &limit, 1, true);
+    settle(cluster);
+    uint32_t owner = owner_of_user(cluster);
+    struct node *node = &cluster->nodes[owner];
+    do { /* all of that is saved */
+        run(cluster, MS(300));
+    } while (node->ticket != 0);
+    (void)check_user(cluster, owner);
+    const struct hr_store_batch *batch = NULL;
+    uint64_t ticket;
+    for (uint32_t i = 0; i < 300 && (batch == NULL || used_by(batch) == 0); i++) {
+        set_time(cluster, cluster->now.steady + MS(1)); /* no letter comes any more */
+        batch = hr_core_next_batch(node->core, cluster->now, false, &ticket);
+        if (batch != NULL && used_by(batch) == 0) {
+            hr_core_persisted(node->core, ticket, HR_OK, cluster->now);
+        }
+    }
+    assert_non_null(batch);
+    uint64_t before = used_by(batch), after = before;
+    uint32_t last = check_user(cluster, owner);
+    assert_true(cluster->requests[last].is_answered && cluster->requests[last].allowed);
+    hr_core_persisted(node->core, ticket, HR_OK, cluster->now);
+    assert_null(hr_core_next_batch(node->core, cluster->now, true, &ticket)); /* its standby may answer yet */
+    hr_core_drain(node->core, cluster->now);
+    while ((batch = hr_core_next_batch(node->core, cluster->now, true, &ticket)) != NULL) {
+        after = used_by(batch) > 0 ? used_by(batch) : after;
+        hr_core_persisted(node->core, ticket, HR_OK, cluster->now);
+    }
+    assert_int_equal(after, before + 1);
+    close_cluster(cluster);
+}
+
+static uint32_t held_by(const struct cluster *cluster, uint32_t node)
+{
+    return hr_tenure_counts(hr_core_tenure(cluster->nodes[node].core), cluster->now.steady).held;
+}
+
+/* The record of the charter, if a batch has it, is copied into the bytes. */
+static bool take_charter(const struct hr_store_batch *batch, char bytes[HR_TENURE_BATCH_BYTES],
+                         struct hr_record *ret_record)
+{
+    struct hr_record record;
+    struct hr_batch_op op;
+    for (size_t offset = 0; hr_batch_next(batch, &offset, &op);) {
+        bool is_decoded = op.is_put && hr_record_decode(op.key, op.value, &record) == HR_OK;
+        if (is_decoded && record.kind == HR_RECORD_TENURE) { /* the vote comes behind it */
+            assert_true(record.key.bytes + record.payload.bytes <= HR_TENURE_BATCH_BYTES);
+            memcpy(bytes, record.key.at, record.key.bytes);
+            memcpy(bytes + record.key.bytes, record.payload.at, record.payload.bytes);
+            record.key.at = bytes;
+            record.payload.at = bytes + record.key.bytes;
+            *ret_record = record;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void a_stop_while_partitions_come_forgets_none_that_has_come(void **state)
+{
+    (void)state;
+    static char bytes[HR_TENURE_BATCH_BYTES];
+    const struct hr_limit limit = limit_of("user", &user_key, quota_of(1000));
+    struct cluster *cluster = open_cluster_with(13, 3, &limit, 1, true);
+    settle(cluster);
+    struct node *node = &cluster->nodes[0];
+    uint32_t before = held_by(cluster, 0);
+    for (uint32_t i = 0; i < 1000 && held_by(cluster, 0) < before + 10; i++) {
+        (void)hr_core_leave(cluster->nodes[2].core, cluster->now);
+        run(cluster, MS(1));
+    }
+    uint32_t held = held_by(cluster, 0);
+    assert_true(held >= before + 10);
+    if (node->ticket != 0) {
+        hr_core_persisted(node->core, node->ticket, HR_OK, cluster->now);
+    }
+    hr_core_drain(node->core, cluster->now);
+    const struct hr_store_batch *batch;
+    struct hr_record charter = {.payload = {"", 0}};
+    uint64_t ticket;
+    while ((batch = hr_core_next_batch(node->core, cluster->now, true, &ticket)) != NULL) {
+        (void)take_charter(batch, bytes, &charter);
+        hr_core_persisted(node->core, ticket, HR_OK, cluster->now);
+    }
+    end_life(cluster, 0);
+    begin_life(cluster, 0);
+    assert_int_equal(hr_core_restore_tenure(cluster->nodes[0].core, &charter, cluster->now), HR_OK);
+    assert_int_equal(held_by(cluster, 0), held);
+    close_cluster(cluster);
+}
+
 static void bytes_that_nobody_sealed_change_nothing(void **state)
 {
     (void)state;
@@ -775,6 +907,8 @@ int main(void)
         cmocka_unit_test(a_node_that_leaves_takes_no_count_with_it),
         cmocka_unit_test(what_is_reserved_at_several_owners_waits_for_their_stores),
         cmocka_unit_test(one_batch_at_a_time_is_with_the_store_while_nodes_come_and_go),
+        cmocka_unit_test(what_is_left_to_be_saved_is_saved_at_a_stop_though_no_standby_answers),
+        cmocka_unit_test(a_stop_while_partitions_come_forgets_none_that_has_come),
         cmocka_unit_test(bytes_that_nobody_sealed_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
