@@ -26,6 +26,20 @@ class Caps(case.Case):
         self.enterContext(world)
         return world.start()
 
+    def world_of_two(self):
+        """Of three, of which the third is not planned yet."""
+        world = regions.World(case.OPTIONS.build, self.folder, LIMITS)
+        self.enterContext(world)
+        third = world.regions.pop("us")
+        world.names = ("ap", "eu")
+        for region in world.regions.values():
+            for node in region.nodes:
+                world.write(node)
+        world.start()
+        world.regions["us"] = third
+        world.names = ("ap", "eu", "us")
+        return world
+
     def phase(self, world, what, offered, seconds, route="rate", during=None):
         """offered: requests a second by region. Prints and returns the admissions."""
         loads = [regions.Load(world, name, {"route": route}, rate) for name, rate in offered.items()]
@@ -162,17 +176,57 @@ class Caps(case.Case):
         self.assertLessEqual(len(admissions), RATE + 6.5 * RATE / 3)
         self.assertGreater(len(admissions), 6 * RATE / 3 * 0.4)
 
-    def test_weights_change_one_node_after_another_without_more_than_the_cap(self):
-        world = self.world()
-        weights = {"ap": 4, "eu": 1, "us": 1}
-        load = regions.Load(world, "eu", {"route": "rate"}, OFFERED)
-        load.start()
-        for name in world.names:
+    @staticmethod
+    def restart_all(world, names, weights):
+        """One node after another, with a node file that has these weights."""
+        for name in names:
             for node in world.regions[name].nodes:
                 world.write(node, weights)
                 node.stop()
                 node.start()
                 world.regions[name].settle()
+
+    def test_a_region_joins_and_leaves_and_a_reserve_changes_without_more_than_the_cap(self):
+        if not case.OPTIONS.long:
+            self.skipTest("only with --long")
+        world = self.world_of_two()
+        loads = [regions.Load(world, "eu", {"route": "rate"}, OFFERED)]
+        loads[0].start()
+        self.restart_all(world, ("ap", "eu"), {"ap": 1, "eu": 1, "us": 0})  # no new epoch: nothing is shared out anew
+        for node in world.regions["us"].nodes:
+            world.write(node, {"ap": 1, "eu": 1, "us": 0})
+            node.start()
+        world.regions["us"].settle()
+        loads.append(regions.Load(world, "us", {"route": "rate"}, OFFERED))
+        loads[1].start()
+        for epoch, weight in ((2, 1), (3, 0)):
+            self.restart_all(world, world.names, {"ap": 1, "eu": 1, "us": weight})
+            self.settle_epoch(world, epoch)
+            home = [one["home"] for one in regions.caps_of(world.nodes("us")[0])["limits"] if one["name"] == "rate"]
+            self.assertEqual(home, [RATE // 3 * weight])
+            time.sleep(2)
+            print(f"us has weight {weight}: admitted so far {[len(load.admitted) for load in loads]}", flush=True)
+        regions.reload(world, LIMITS.replace(f"burst: {RATE}, scope", f"burst: {RATE}, reserve: 60%, scope"))
+        for name in world.names:
+            for node in world.nodes(name):
+                node.process.send_signal(signal.SIGHUP)
+                time.sleep(0.3)
+        self.settle_epoch(world, 4)
+        time.sleep(2)
+        for load in loads:
+            load.end()
+        admissions = [one for load in loads for one in load.admitted]
+        above = regions.peak(admissions, RATE)
+        print(f"over all changes: above a stream of {RATE}/s {above:.1f} of {RATE}", flush=True)
+        self.assertLessEqual(above, RATE * 1.002)
+        self.assertGreater(len(loads[1].admitted), RATE)
+
+    def test_weights_change_one_node_after_another_without_more_than_the_cap(self):
+        world = self.world()
+        weights = {"ap": 4, "eu": 1, "us": 1}
+        load = regions.Load(world, "eu", {"route": "rate"}, OFFERED)
+        load.start()
+        self.restart_all(world, world.names, weights)
         self.settle_epoch(world, 2)
         load.end()
         self.assertLessEqual(regions.peak(load.admitted, RATE), RATE * 1.002)
