@@ -75,6 +75,19 @@ cat >"$folder/schedule" <<END
 END
 sim --seed 500652 --regions 1 --nodes 3 --lasts 2631s --rps 3 --keys 100 --flush 1000ms \
     --limits docs/examples/route-cost/limits.yaml --schedule "$folder/schedule"
+# A node heard the other by fits and starts, and had its own part of a quota anew each time.
+cat >"$folder/schedule" <<END
+801389 52214 swizzle eu-2
+867900 123606 delay eu-2 eu-1 1173
+1326355 10103 swizzle eu-2
+1337300 181900 delay eu-2 eu-1 496
+1717573 97569 delay eu eu-1 729
+1940445 58574 swizzle eu-2
+1999738 87251 delay eu eu-1 1610
+2876112 145520 delay eu-2 all 1539
+END
+sim --seed 700120 --regions 1 --nodes 2 --lasts 3797s --rps 3 --keys 1 --flush 1000ms \
+    --limits docs/examples/plans/limits.yaml --schedule "$folder/schedule"
 # Caps over all regions.
 sim --seed 1 --regions 3 --nodes 2 --caps
 sim --seed 2 --regions 2 --nodes 2 --caps

@@ -103,15 +103,24 @@ static enum hr_err find_stakes(struct hr_limiter *limiter, struct hr_now now)
     return get_stakes(limiter, now.steady) ? HR_OK : HR_E_FULL;
 }
 
-/* A cell that does not come to the version at hand by itself. It was written under another rule given on the spot, and
- * is restated; or its limit was gone for a while, and the new one of that name starts afresh. */
+/* The period that a quota's count is charged to under another rule. Of quotas only a node's parts come here, and all
+ * of those go by UTC (part.h). */
+static int64_t period_under(const struct hr_rule *from, const struct hr_rule *to, struct hr_wall wall)
+{
+    bool is_same = to->algorithm != HR_QUOTA || from->unit == to->unit;
+    return is_same ? HR_PERIOD_SAME : hr_period_at(to->zone, to->unit, wall.ns / HR_NS_PER_S).number;
+}
+
+/* A cell that does not come to the version at hand by itself. It was written under another rule given on the spot, or
+ * by this node's part of a limit when other nodes were live, and is restated; or its limit was gone for a while, and
+ * the new one of that name starts afresh. */
 static void settle_version(struct hr_limiter *limiter, struct hr_touched *touched, struct hr_context *context)
 {
     struct hr_cell *cell = touched->cell;
     const struct hr_version *old = &limiter->versions.versions[cell->version];
     const struct hr_rule *to = &touched->version->rule;
     if (!old->is_retired && hr_algorithm_is_same(old->rule.algorithm, to->algorithm)) {
-        hr_state_adopt(&cell->state, &old->rule, to, 0, context);
+        hr_state_adopt(&cell->state, &old->rule, to, period_under(&old->rule, to, context->now.wall), context);
     } else {
         hr_state_clear(&cell->state, &old->rule, context);
     }

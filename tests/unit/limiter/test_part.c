@@ -316,6 +316,63 @@ static void a_share_has_a_counter_beside_the_real_one(void **state)
     }
 }
 
+/* How many of thirty requests the node admits by its part, where so many nodes are live. */
+static uint32_t admit_by_share(struct fixture *fixture, uint32_t nodes)
+{
+    struct fixture_request request;
+    uint32_t taken_count, admitted = 0;
+    look(fixture, "user=ann");
+    for (int i = 0; i < 30; i++) {
+        fixture_request("user=ann", 1, &request);
+        request.request.serial = ++fixture->serial;
+        assert_int_equal(hr_limiter_take_share(fixture->limiter, &request.request, &touches.at[0], nodes, fixture->now,
+                                               &decision, taken, &taken_count),
+                         HR_OK);
+        admitted += decision.allowed;
+    }
+    return admitted;
+}
+
+/* A node that hears the others by fits and starts has its part grow and shrink: what it has spent is spent. */
+static void a_share_keeps_what_is_spent_while_nodes_come_and_go(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t nodes, admitted;
+    } rows[] = {{4, 5}, {2, 5}, {4, 0}, {1, 10}, {2, 0}, {1, 0}, {4, 0}};
+    for (int algorithm = 0; algorithm < ALGORITHM_COUNT; algorithm++) {
+        struct fixture fixture;
+        const struct fixture_limit limit = {
+            .name = "a", .key = "user", .rule = any_rule((enum hr_algorithm)algorithm, 20)};
+        fixture_open_ample(&fixture);
+        fixture_load(&fixture, &limit, 1);
+        for (size_t i = 0; i < COUNT(rows); i++) {
+            uint32_t admitted = admit_by_share(&fixture, rows[i].nodes);
+            if (admitted != rows[i].admitted) {
+                fail_msg("algorithm %d, row %zu: %u admitted", algorithm, i, admitted);
+            }
+        }
+        fixture_close(&fixture);
+    }
+}
+
+/* The days that are spent are charged to the month, and the month to the day that it is. */
+static void a_share_of_a_quota_stays_spent_under_another_unit(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    const struct fixture_limit day = {.name = "a", .key = "user", .rule = quota(20, HR_DAY, NULL)};
+    const struct fixture_limit month = {.name = "a", .key = "user", .rule = quota(40, HR_MONTH, NULL)};
+    fixture_open_ample(&fixture);
+    fixture_load(&fixture, &day, 1);
+    assert_int_equal(admit_by_share(&fixture, 2), 10);
+    fixture_load(&fixture, &month, 1);
+    assert_int_equal(admit_by_share(&fixture, 2), 10);
+    fixture_load(&fixture, &day, 1);
+    assert_int_equal(admit_by_share(&fixture, 1), 0);
+    fixture_close(&fixture);
+}
+
 /* The set, with a zone in it, is gone with the next load; the shares' rules stay. The sanitizer would see it. */
 static void a_share_outlives_the_limit_set(void **state)
 {
@@ -351,6 +408,8 @@ int main(void)
         cmocka_unit_test(a_lease_tells_its_counter),
         cmocka_unit_test(a_share_is_a_rule_divided),
         cmocka_unit_test(a_share_has_a_counter_beside_the_real_one),
+        cmocka_unit_test(a_share_keeps_what_is_spent_while_nodes_come_and_go),
+        cmocka_unit_test(a_share_of_a_quota_stays_spent_under_another_unit),
         cmocka_unit_test(a_share_outlives_the_limit_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
