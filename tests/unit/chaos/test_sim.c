@@ -232,17 +232,21 @@ static void regions_hold_under_scripted_faults(void **state)
     }
 }
 
+/* A region of three for 40 s, of which one node is stopped as the schedule says. */
+static void stop_one(struct fixture *fixture, const char *schedule, struct hr_sim_outcome *ret_outcome)
+{
+    struct hr_problem problem;
+    fixture->options.shape = (struct hr_sim_shape){1, 3};
+    fixture->options.lasts_ns = 40 * HR_NS_PER_S;
+    assert_true(hr_schedule_parse(&fixture->schedule, hr_span_of(schedule), "text", fixture->options.shape, &problem));
+    hold_under(fixture, 21, ret_outcome);
+}
+
 /* A node that stops cleanly hands all over: nothing is degraded for long, and nothing that it spent is forgotten. */
 static void a_clean_stop_forgets_nothing(void **state)
 {
-    static const char text[] = "18000 4000 stop eu-2\n";
-    struct fixture *fixture = *state;
-    struct hr_problem problem;
     struct hr_sim_outcome outcome;
-    fixture->options.shape = (struct hr_sim_shape){1, 3};
-    fixture->options.lasts_ns = 40 * HR_NS_PER_S;
-    assert_true(hr_schedule_parse(&fixture->schedule, HR_SPAN(text), "text", fixture->options.shape, &problem));
-    hold_under(fixture, 21, &outcome);
+    stop_one(*state, "18000 4000 stop eu-2\n", &outcome);
     assert_int_equal(outcome.counts.crashes, 0);
     assert_int_equal(outcome.strikes[HR_STRIKE_STOP], 1);
     hr_sim_outcome_deinit(&outcome);
@@ -251,14 +255,8 @@ static void a_clean_stop_forgets_nothing(void **state)
 /* Nothing that a node has could be on a disk that takes nothing, however it ends. */
 static void a_stop_on_a_failing_disk_is_a_crash(void **state)
 {
-    static const char text[] = "18000 8000 disk-fail eu-2\n20000 4000 stop eu-2\n";
-    struct fixture *fixture = *state;
-    struct hr_problem problem;
     struct hr_sim_outcome outcome;
-    fixture->options.shape = (struct hr_sim_shape){1, 3};
-    fixture->options.lasts_ns = 40 * HR_NS_PER_S;
-    assert_true(hr_schedule_parse(&fixture->schedule, HR_SPAN(text), "text", fixture->options.shape, &problem));
-    hold_under(fixture, 21, &outcome);
+    stop_one(*state, "18000 8000 disk-fail eu-2\n20000 4000 stop eu-2\n", &outcome);
     assert_int_equal(outcome.counts.crashes, 1);
     hr_sim_outcome_deinit(&outcome);
 }
